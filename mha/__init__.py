@@ -1,0 +1,1 @@
+"""Exact multi-head attention, and the textbook that explains it."""
