@@ -1,0 +1,40 @@
+"""One thread a worker, no display, no network, and no silence about what was not tested."""
+
+import os
+import shutil
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch: xdist has a worker for each core
+os.environ["MPLBACKEND"] = "Agg"
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+import pytest
+
+NEEDS = ("browser", "pretrained")
+
+
+def chromium() -> str | None:
+    return os.environ.get("CHROMIUM") or next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+
+
+def pytest_collection_modifyitems(items):
+    if os.environ.get("BROWSER") == "0":
+        reason = "BROWSER=0"
+    elif chromium() is None:
+        reason = "no Chromium: install the package chromium or name the program in CHROMIUM"
+    else:
+        return
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter):
+    for need in NEEDS:
+        skipped = [report for report in terminalreporter.getreports("skipped") if need in report.keywords]
+        if skipped:
+            reasons = sorted({report.longrepr[2].removeprefix("Skipped: ") for report in skipped})
+            terminalreporter.section(f"{need}: NOT TESTED", sep="!", red=True)
+            terminalreporter.write_line(f"{len(skipped)} tests skipped. {'; '.join(reasons)}")
