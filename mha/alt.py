@@ -21,8 +21,10 @@ def percent(share):
 
 def number(x, digits=3):
     """Return `x` with `digits` significant digits, as prose writes it."""
-    text = f"{x * (1 + NOISE / 100):.{digits}g}" if math.isfinite(x) else str(x)
-    return ("0" if float(text) == 0 else text).replace("-", "−")
+    text = f"{x * (1 + NOISE / 100):.{digits}g}"
+    if math.isfinite(x) and 10**digits <= abs(x) < 1e9:
+        text = f"{float(text):,.0f}"
+    return ("0" if x == 0 else text).replace("-", "−")
 
 
 def weights(weights, *, queries=None, keys=None):
@@ -116,9 +118,9 @@ def lines(x, ys, *, x_label, digits=2):
         return say("figures.lines.line", label=label, change=change)
 
     count = say("figures.lines.one") if len(ys) == 1 else say("figures.lines.many", n=len(ys))
-    size = say("figures.lines.size", count=count, x_label=x_label, first=number(x[0]), last=number(x[-1]))
+    size = say("figures.lines.size", count=count, x_label=x_label, first=number(x[0], 6), last=number(x[-1], 6))
     told = say("figures.names.and").join(line(label, y) for label, y in ys.items())
-    return _capitalised([size, say("figures.weights.rows", rows=told)])
+    return f"{size} {say('figures.weights.rows', rows=told)}"
 
 
 def bars(labels, heights, *, y_label, digits=2):
@@ -134,7 +136,7 @@ def bars(labels, heights, *, y_label, digits=2):
         high, low = _argmax(heights), _argmax(-heights)
         ends = {"high": number(heights[high], digits), "low": number(heights[low], digits)}
         sentences.append(say("figures.bars.ends", high_label=labels[high], low_label=labels[low], **ends))
-    return _capitalised(sentences)
+    return " ".join(sentences)
 
 
 def head_grid(patterns, *, marked=None):

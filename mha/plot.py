@@ -56,7 +56,7 @@ def _styled(draw):
 @_styled
 def figure(width=6.5, height=3.0, *, rows=1, columns=1, **grid):
     """Return a new figure of `width` × `height` inches and its axes: one, or an array of `rows` × `columns`."""
-    fig = Figure(figsize=(width, height), layout="constrained")
+    fig = Figure(figsize=(width, height), layout="compressed")
     return fig, fig.subplots(rows, columns, **grid)
 
 
@@ -216,7 +216,7 @@ def _finish_map(ax, numbers, queries, keys, title, number_format):
     n_q, n_k = numbers.shape
     if number_format:
         for (i, j), number in np.ndenumerate(numbers):
-            if np.isfinite(number):
+            if np.isfinite(number) and number != 0:
                 text = number_format.format(number + 0.0).replace("-", "−")
                 ax.text(j, i, text, ha="center", va="center", fontsize=8)
     ticks = _labels("keys", keys, n_k)

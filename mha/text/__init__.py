@@ -4,6 +4,7 @@ Strings live in `mha/text/<language>/<room>.toml` and are named `room.key` or `r
 """
 
 import functools
+import operator
 import string
 import tomllib
 from importlib.resources import files
@@ -20,13 +21,13 @@ def _room(language, room):
 def template(name):
     """Return the raw string (or table of strings) called `name`, with its placeholders unfilled."""
     room, *keys = name.split(".")
-    entry = _room(LANGUAGE, room)
-    for key in keys:
-        entry = entry[key]
-    return entry
+    try:
+        return functools.reduce(operator.getitem, keys, _room(LANGUAGE, room))
+    except (FileNotFoundError, KeyError, TypeError):
+        raise KeyError(f"no text {name!r} in mha/text/{LANGUAGE}/{room}.toml") from None
 
 
-def say(name, **values):
+def say(name, /, **values):
     """Return the string called `name`, its `{placeholders}` filled from `values` by `str.format`.
 
     Every placeholder must be given and every value must be used: a mismatch raises, so that no
