@@ -27,7 +27,7 @@ book: $(VENV)/book.stamp ## build the book from the committed notebooks; execute
 test: system $(VENV)/dev.stamp weights ## build the book and pass every test
 	@$(RUN) tools/build_book.py
 	$(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg --nbval-cell-timeout 120 notebooks
-	$(PYTEST) tests
+	BROWSER='$(BROWSER)' $(PYTEST) tests
 
 check: $(VENV)/dev.stamp ## format, lint, types and the fast tests
 	$(RUN) -m ruff format --check .
