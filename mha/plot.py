@@ -66,7 +66,7 @@ def weights(ax, weights, *, queries=None, keys=None, values=False, full=1.0, tit
     weights = _matrix("weights", weights)
     shade = np.clip(weights / full, 0, 1)
     _map(ax, _rgba(WEIGHT, FAINT + (_strongest(values) - FAINT) * shade))
-    return _finish_map(ax, weights, queries, keys, title, "{:.2f}" if values else None)
+    return _finish_map(ax, np.where(weights == 0, np.nan, weights), queries, keys, title, "{:.2f}" if values else None)
 
 
 @_styled
@@ -216,7 +216,7 @@ def _finish_map(ax, numbers, queries, keys, title, number_format):
     n_q, n_k = numbers.shape
     if number_format:
         for (i, j), number in np.ndenumerate(numbers):
-            if np.isfinite(number) and number != 0:
+            if np.isfinite(number):
                 text = number_format.format(number + 0.0).replace("-", "−")
                 ax.text(j, i, text, ha="center", va="center", fontsize=8)
     ticks = _labels("keys", keys, n_k)
