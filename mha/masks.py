@@ -124,7 +124,7 @@ class Mask:
 
     def _content(self):
         parts = (getattr(self, field.name) for field in fields(self))
-        return type(self), *(x if isinstance(x, int | Mask) else _fingerprint(x) for x in parts)
+        return type(self), *(x if isinstance(x, (int, Mask)) else _fingerprint(x) for x in parts)
 
     def __eq__(self, other):
         return self._content() == other._content() if isinstance(other, Mask) else NotImplemented
@@ -199,6 +199,10 @@ class Dense(Mask):
     def rule(at, b, h, i, j, table, start, start_step, b_step, h_step, i_step, j_step):
         row = i - at(start, b * start_step)
         return at(table, b * b_step + h * h_step + row * i_step + j * j_step)
+
+    def __call__(self, b, h, i, j):
+        samples, heads = self.sizes()  # an axis that tells nothing apart stays out of the result
+        return super().__call__(b if max(samples, len(self.start)) > 1 else 0, h if heads > 1 else 0, i, j)
 
     def params(self):
         steps, step = [], 1
@@ -335,7 +339,7 @@ def lengths(n):
     """See the first n[b] keys of sample b; the rest is padding. Queries end at the last valid key by default."""
     n = n.reshape(-1) if hasattr(n, "detach") else np.array(n, np.int64 if np.size(n) == 0 else None).reshape(-1)
     if not _is_integer(n):
-        raise TypeError(f"n has dtype {n.dtype}: expected integers, one length per sample")
+        raise TypeError(f"n has dtype {n.dtype}: expected integers, one length per sample, not one truth per key")
     if _on_host(n) and len(n) and n.min() < 0:
         raise ValueError(f"n holds {int(n.min())}: expected lengths of at least 0")
     return Lengths(_frozen(n.astype(np.int64)) if isinstance(n, np.ndarray) else n)
@@ -408,7 +412,7 @@ def _count(name, value):
 
 
 def _integer(name, value):
-    if isinstance(value, bool | np.bool_):
+    if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} is {value}: expected an integer")
     try:
         return operator.index(value)
@@ -418,16 +422,16 @@ def _integer(name, value):
 
 def _positions(name, value):
     """Return one integer as an int, one per sample as a flat array."""
-    if not hasattr(value, "ndim") and not isinstance(value, list | tuple):
+    if not hasattr(value, "ndim") and not isinstance(value, (list, tuple)):
         return _integer(name, value)
-    value = np.array(value, np.int64 if len(value) == 0 else None) if isinstance(value, list | tuple) else value
+    value = np.array(value, np.int64 if len(value) == 0 else None) if isinstance(value, (list, tuple)) else value
     if not _is_integer(value):
         raise TypeError(f"{name} has dtype {value.dtype}: expected an integer, or one integer per sample")
     return int(value) if value.ndim == 0 else value.reshape(-1)
 
 
 def _is_integer(array):
-    if isinstance(array, np.ndarray | np.generic):
+    if isinstance(array, (np.ndarray, np.generic)):
         return array.dtype.kind in "iu"
     return not (array.is_floating_point() or array.is_complex() or str(array.dtype) == "torch.bool")
 

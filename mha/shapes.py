@@ -1,0 +1,191 @@
+"""The one place that checks the arguments of attention and raises. It serves NumPy and torch, and imports no torch."""
+
+import math
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mha import masks
+from mha.dropout import Dropout
+
+
+class Call(NamedTuple):
+    """What a checked call amounts to: its sizes, and its options with every default filled in."""
+
+    batch_shape: tuple[int, ...]  # the leading axes of q, k and v, broadcast
+    num_heads: int
+    num_kv_heads: int
+    n_q: int
+    n_k: int
+    mask: masks.Mask | None
+    q_start: Any  # an int, or one integer per sample
+    scale: float
+    softcap: float | None
+    dropout: Dropout | None
+
+    @property
+    def batch(self):
+        return math.prod(self.batch_shape)
+
+    @property
+    def weights_shape(self):
+        return *self.batch_shape, self.num_heads, self.n_q, self.n_k
+
+
+def check(q, k, v=None, *, mask=None, bias=None, scale=None, softcap=None, sinks=None, q_start=None, dropout=None):
+    """Raise unless the arguments make a call of attention; return the `Call`. Without values, leave out `v`."""
+    arrays = {"q": q, "k": k} | ({} if v is None else {"v": v})
+    for name, x in arrays.items():
+        _check_float(name, x)
+        if x.ndim < 3:
+            raise ValueError(
+                f"{name} has shape {_shape(x)}: expected (…, heads, length, width); x[None] adds a head axis"
+            )
+    options = {name: x for name, x in (("bias", bias), ("sinks", sinks)) if x is not None}
+    for name, x in options.items():
+        _check_float(name, x)
+    mask = None if mask is None else masks.as_mask(mask)
+    check_library(**arrays, **options)
+
+    *q_batch, num_heads, n_q, d_q = _shape(q)
+    *k_batch, num_kv_heads, n_k, d_k = _shape(k)
+    batches = {"q": q_batch, "k": k_batch}
+    if d_q != d_k:
+        raise ValueError(f"k has width {d_k} and q has width {d_q}: the widths of queries and keys must be equal")
+    if v is not None:
+        *batches["v"], heads_v, n_v, _ = _shape(v)
+        if heads_v != num_kv_heads:
+            raise ValueError(f"v has {heads_v} heads and k has {num_kv_heads}: every key head needs its value head")
+        if n_v != n_k:
+            raise ValueError(f"v has length {n_v} and k has length {n_k}: every key needs its value")
+    check_groups(num_heads, num_kv_heads)
+    batch_shape = broadcast(*batches.values())
+    if batch_shape is None:
+        got = ", ".join(f"{name} {tuple(axes)}" for name, axes in batches.items())
+        raise ValueError(f"the leading axes do not broadcast: {got}; expected equal sizes, or 1")
+
+    call = Call(
+        batch_shape=batch_shape,
+        num_heads=num_heads,
+        num_kv_heads=num_kv_heads,
+        n_q=n_q,
+        n_k=n_k,
+        mask=mask,
+        q_start=_query_start(mask, n_q, n_k, q_start, batch_shape),
+        scale=d_k**-0.5 if scale is None and d_k else 1.0 if scale is None else _number("scale", scale),
+        softcap=None if softcap is None else _number("softcap", softcap),
+        dropout=_dropout(dropout),
+    )
+    if mask is not None:
+        mask.check(n_q, n_k, call.batch, num_heads)
+    if call.softcap is not None and call.softcap <= 0:
+        raise ValueError(f"softcap is {softcap}: expected a positive number, or None for no cap")
+    if bias is not None:
+        _check_broadcast("bias", bias, call.weights_shape)
+    if sinks is not None and _shape(sinks) != (num_heads,):
+        raise ValueError(f"sinks has shape {_shape(sinks)}: expected ({num_heads},), one logit per query head")
+    return call
+
+
+def visible(call, *, arange=np.arange, table=np.asarray):
+    """Return which pairs the mask of a call shows: None for all, else what broadcasts to `call.weights_shape`."""
+    if call.mask is None:
+        return None
+    see = masks.visible(
+        call.mask,
+        call.n_q,
+        call.n_k,
+        start=call.q_start,
+        batch=call.batch,
+        num_heads=call.num_heads,
+        arange=arange,
+        table=table,
+    )
+    if see.ndim == 2 or see.shape[0] == 1:
+        return see
+    return see.reshape(*call.batch_shape, *see.shape[1:])
+
+
+def broadcast(*shapes):
+    """Return the common shape, or None if there is none. Plain Python, so that torch can trace it."""
+    rank = max(map(len, shapes))
+    common = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, start=rank - len(shape)):
+            if size != 1 and common[axis] not in (1, size):
+                return None
+            common[axis] = size if common[axis] == 1 else common[axis]
+    return tuple(common)
+
+
+def check_groups(num_heads, num_kv_heads):
+    if num_kv_heads < 1 or num_heads % num_kv_heads:
+        raise ValueError(
+            f"k has {num_kv_heads} heads and q has {num_heads}: query heads must be a multiple of key heads"
+        )
+
+
+def check_heads(d_model, num_heads, *, name="d_model"):
+    """Raise unless a width splits into heads of equal width."""
+    if num_heads < 1 or d_model % num_heads:
+        rest = f", remainder {d_model % num_heads}" if num_heads > 0 else ""
+        raise ValueError(f"{name} is {d_model} and num_heads is {num_heads}{rest}: heads must split the width evenly")
+
+
+def check_library(**arrays):
+    """Raise unless all arrays come from the same library."""
+    first, *rest = arrays
+    for name in rest:
+        if isinstance(arrays[name], np.ndarray) != isinstance(arrays[first], np.ndarray):
+            kinds = [
+                "a NumPy array" if isinstance(x, np.ndarray) else "a torch tensor"
+                for x in map(arrays.get, (name, first))
+            ]
+            raise TypeError(
+                f"{name} is {kinds[0]} and {first} is {kinds[1]}: expected one library; torch.from_numpy converts"
+            )
+
+
+def _check_float(name, x):
+    if isinstance(x, np.ndarray):
+        good = x.dtype.kind == "f"
+    elif hasattr(x, "is_floating_point"):
+        good = x.is_floating_point()
+    else:
+        raise TypeError(f"{name} is a {type(x).__name__}: expected a NumPy array or a torch tensor")
+    if not good:
+        hint = "; a boolean mask is mask=" if name == "bias" else "; x.astype(float) or x.float() converts"
+        raise TypeError(f"{name} has dtype {x.dtype}: expected floating point{hint}")
+
+
+def _check_broadcast(name, x, shape):
+    if broadcast(_shape(x), shape) != tuple(shape):
+        raise ValueError(f"{name} has shape {_shape(x)}: expected one that broadcasts to (…, h, i, j) = {tuple(shape)}")
+
+
+def _query_start(mask, n_q, n_k, q_start, batch_shape):
+    start = masks.query_start(mask, n_q, n_k, q_start)
+    if q_start is None or isinstance(start, int) or math.prod(batch_shape) == len(start):
+        return start
+    raise ValueError(
+        f"q_start has {len(start)} entries and the batch has {math.prod(batch_shape)}: give one per sample"
+    )
+
+
+def _number(name, value):
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} is a {type(value).__name__}: expected a number")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} is {value}: expected a finite number")
+    return float(value)
+
+
+def _dropout(dropout):
+    if dropout is not None and not isinstance(dropout, Dropout):
+        raise TypeError(f"dropout is {dropout!r}: expected mha.dropout.Dropout(p, seed) or None")
+    return dropout if dropout is not None and dropout.p > 0 else None
+
+
+def _shape(x):
+    return tuple(x.shape)
