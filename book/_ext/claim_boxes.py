@@ -1,0 +1,159 @@
+"""Claims of the source documents: the box in a chapter, and the ledger that lists them all.
+
+A record of `book/claims.yml` holds the words; a cell ending in `claim(id, measured)` prints the number.
+The box joins the two, and a number that differs from its record is a warning.
+"""
+
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from mha.text import say, template
+
+log = logging.getLogger(__name__)
+
+Record = dict[str, Any]
+PRINTED = re.compile(r'<aside class="mha-claim" data-claim="(?P<id>[\w-]+)">.*?<b>(?P<measured>.*?)</b>', re.DOTALL)
+INLINE = re.compile(r"\$(?P<dollar>[^$]+)\$|\\\((?P<paren>.+?)\\\)|`(?P<code>[^`]+)`")
+
+
+def read_claims(root: Path) -> dict[str, Record]:
+    return {record["id"]: record for record in yaml.safe_load((root / "book/claims.yml").read_text())}
+
+
+def inline(text: str) -> list[nodes.Node]:
+    """Words with `$maths$` and `code`, which is all that a record may hold."""
+    parts, end = [], 0
+    for found in INLINE.finditer(text):
+        parts.append(nodes.Text(text[end : found.start()]))
+        maths = found["dollar"] or found["paren"]
+        parts.append(nodes.math("", maths) if maths else nodes.literal("", found["code"]))
+        end = found.end()
+    return [*parts, nodes.Text(text[end:])]
+
+
+def paragraph(text: str, place: nodes.Node, *classes: str) -> nodes.paragraph:
+    node = nodes.paragraph(text, "", *inline(text), classes=list(classes))
+    node.source, node.line = place.source, place.line
+    return node
+
+
+def box(record: Record, link: nodes.Node, place: nodes.Node, ids: list[str]) -> nodes.container:
+    """The claim, in both languages, with its verdict, its number and its explanation."""
+    slug = record["verdict"].replace(",", "").replace(" ", "-") or "open"
+    head = nodes.container("", classes=["claim-head"])
+    head += nodes.container("", nodes.paragraph("", "", link), classes=["claim-id"])
+    verdict = nodes.inline("", template("site.claims.verdicts")[slug], classes=["verdict", slug])
+    head += nodes.container("", nodes.paragraph("", "", verdict))
+    claim = nodes.container("", head, classes=["claim", slug], ids=ids)
+    claim += paragraph(record["claim"], place, "claim-text")
+    for section, sentence in record["claim_ja"].items():
+        quoted = nodes.inline("", "", *inline(f"「{sentence}」"), classes=["ja"])
+        claim += nodes.paragraph("", "", quoted, nodes.inline("", f" {section}", classes=["section"]), classes=["claim-ja"])
+    if record["measured"]:
+        measured = nodes.strong("", "", *inline(record["measured"]))
+        claim += nodes.paragraph("", "", nodes.Text(say("site.claims.measured") + " "), measured, classes=["claim-measured"])
+    claim += paragraph(record["sentence"], place)
+    return claim
+
+
+def link_to(label: str, words: nodes.Node, docname: str, *, use_title: bool = False) -> pending_xref:
+    """A reference that falls back to its own words while its target is not written."""
+    return pending_xref(
+        "",
+        words,
+        refdoc=docname,
+        refdomain="std",
+        reftype="ref",
+        refexplicit=not use_title,
+        reftarget=label,
+        mha_optional=True,
+    )
+
+
+def keep_words(app: Sphinx, env: BuildEnvironment, node: nodes.Element, words: nodes.Node) -> nodes.Node | None:
+    return words if node.get("mha_optional") else None
+
+
+class DrawClaims(SphinxTransform):
+    """Replace what `claim(id, measured)` printed by the box of its record."""
+
+    default_priority = 8  # before translation
+
+    def apply(self) -> None:
+        for raw in list(self.document.findall(nodes.raw)):
+            if not (found := PRINTED.search(raw.astext())):
+                continue
+            name, measured = found["id"], html.unescape(found["measured"])
+            record = self.env.claims.get(name)
+            if record is None:
+                log.warning("claim %r has no record in book/claims.yml", name, location=raw, type="book")
+                continue
+            if record["measured"] != measured:
+                log.warning(
+                    "claim %s: measured %r, recorded %r: run tools/claims.py --update",
+                    name,
+                    measured,
+                    record["measured"],
+                    location=raw,
+                    type="book",
+                )
+            label, docname = f"claim-{name.lower()}", self.env.docname
+            title = say("site.claims.title", id=name)
+            link = link_to(f"ledger-{name.lower()}", nodes.inline("", title), docname)
+            raw.parent.replace(raw, box(record | {"measured": measured}, link, raw, [label]))
+            register(self.env, docname, label, title)
+
+
+class ClaimLedger(SphinxDirective):
+    """Every record, in the order of the file, with a link to the experiment."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(str(Path(self.env.srcdir, "book/claims.yml")))
+        boxes = []
+        for name, record in self.env.claims.items():
+            place = nodes.paragraph()
+            place.source, place.line = self.get_source_info()
+            label, title = f"ledger-{name.lower()}", say("site.claims.title", id=name)
+            link = link_to(f"claim-{name.lower()}", nodes.inline("", title), self.env.docname)
+            boxes.append(box(record, link, place, [label]))
+            register(self.env, self.env.docname, label, title)
+        return boxes
+
+
+def register(env: BuildEnvironment, docname: str, label: str, title: str) -> None:
+    env.domains["std"].labels[label] = docname, label, title
+    env.domains["std"].anonlabels[label] = docname, label
+
+
+def load(app: Sphinx, env: BuildEnvironment, added: set, changed: set, removed: set) -> set[str]:
+    """Read the records, and every page again when they have changed."""
+    before, env.claims = getattr(env, "claims", None), read_claims(Path(app.srcdir))
+    return set() if before in (None, env.claims) else env.found_docs
+
+
+def warn_missing(app: Sphinx, env: BuildEnvironment) -> None:
+    labels = env.domains["std"].labels
+    for name, record in env.claims.items():
+        page = f"notebooks/{record['chapter']}"
+        if page in env.found_docs and f"claim-{name.lower()}" not in labels:
+            log.warning("claim %s is not shown in its chapter", name, location=page, type="book")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_transform(DrawClaims)
+    app.add_directive("claim-ledger", ClaimLedger)
+    app.connect("env-get-outdated", load)
+    app.connect("env-check-consistency", warn_missing)
+    app.connect("missing-reference", keep_words)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
