@@ -6,9 +6,12 @@ import pytest
 
 from house.repository import PYPROJECT, texts
 
-# Split, so that this file does not name what it forbids.
-HOSTS = "|".join(("py" r"pi\.org", "python" r"hosted\.org", "registry" r"\.npmjs", "deb" r"\.debian\.org"))
-MACHINE = re.compile(rf"{HOSTS}|(?<![\w.])/(?:wor[k]|hom[e]|roo[t]|User[s])/\w")
+# Put together here, so that this file does not name what it forbids.
+HOSTS = [("pypi", "org"), ("pythonhosted", "org"), ("registry", "npmjs"), ("deb", "debian")]
+FOLDERS = ["work", "home", "root", "Users"]
+MACHINE = re.compile(
+    "|".join([*(re.escape(".".join(host)) for host in HOSTS), rf"(?<![\w.])/(?:{'|'.join(FOLDERS)})/\w"])
+)
 BUTTONS = re.compile(r"mybinder\.org/v2/|colab\.research\.google\.com/github/\w")
 
 TEXTS = texts()
@@ -30,9 +33,14 @@ def test_the_repository_is_named_by_one_constant():
     assert [name for name, text in elsewhere.items() if lines_with(BUTTONS, text)] == []
 
 
-@pytest.mark.parametrize("line", ["see /work/main/x", "https://pypi.org/project/mha", "open /home/me/x"])
-def test_a_machine_path_is_noticed(line):
-    assert lines_with(MACHINE, line)
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_machine_path_is_noticed(folder):
+    assert lines_with(MACHINE, f"see /{folder}/main/x")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_registry_is_noticed(host):
+    assert lines_with(MACHINE, f"from https://{'.'.join(host)}/project")
 
 
 @pytest.mark.parametrize("line", ["tests/work/x", "a /work-around", "https://example.org/home/x", "and/or"])
