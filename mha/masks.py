@@ -380,20 +380,20 @@ def query_start(mask, n_q, n_k, q_start=None):
     return n_k - n_q if valid is None else (valid - n_q).clip(min=min(0, n_k - n_q))
 
 
-def visible(mask, n_q, n_k, *, start, batch=1, num_heads=1, arange=np.arange, table=np.asarray):
+def visible(mask, n_q, n_k, *, start, batch=1, num_heads=1, rows=slice(None), arange=np.arange, table=np.asarray):
     """Evaluate a mask on every pair: (i, j), or (b | 1, h | 1, i, j) if its tables tell samples or heads apart.
 
-    `arange` and `table` make and move arrays, so torch evaluates the same rule on any device.
+    `rows` picks query slots; `arange` and `table` make and move arrays, so torch evaluates the same rule on any device.
     """
     if isinstance(mask, Dense) and tuple(mask.table.shape[2:]) == (n_q, n_k):
-        see = table(mask.table)
+        see = table(mask.table[:, :, rows])
         return see[0, 0] if tuple(see.shape[:2]) == (1, 1) else see
     start = start if isinstance(start, int) else table(start)
     b, h = arange(batch)[:, None, None, None], arange(num_heads)[:, None, None]
-    i, j = arange(n_q)[:, None], arange(n_k)
+    i, j = arange(n_q)[rows][:, None], arange(n_k)
     positions = (start if isinstance(start, int) else start.reshape(-1, 1, 1, 1)) + i
     see = mask.placed(start).on_tables(table)(b, h, positions, j)
-    if tuple(see.shape[-2:]) != (n_q, n_k):
+    if tuple(see.shape[-2:]) != (len(i), n_k):
         see = see & ((i >= 0) & (j >= 0))
     return see[0, 0] if see.ndim == 4 and tuple(see.shape[:2]) == (1, 1) else see
 

@@ -99,6 +99,7 @@ def visible(call, *, arange=np.arange, table=np.asarray):
         start=call.q_start,
         batch=call.batch,
         num_heads=call.num_heads,
+        rows=rows,
         arange=arange,
         table=table,
     )
