@@ -1,0 +1,21 @@
+"""Every exercise by its id."""
+
+import difflib
+from importlib import import_module
+
+CHAPTERS = ("first_look", "dot_product", "heads")
+
+
+def registry():
+    """Return the exercises of all chapters, in order, as a mapping from id to Exercise."""
+    chapters = (import_module(f"mha.exercises.{stem}") for stem in CHAPTERS)
+    return {exercise.id: exercise for chapter in chapters for exercise in chapter.EXERCISES}
+
+
+def find(id):
+    """Return the exercise called `id`; an unknown id raises and names its nearest neighbours."""
+    exercises = registry()
+    if id not in exercises:
+        near = difflib.get_close_matches(str(id), exercises) or list(exercises)
+        raise ValueError(f"id is {id!r}: expected an exercise of the book, for example {', '.join(near)}")
+    return exercises[id]

@@ -1,0 +1,72 @@
+"""One call of an answer on one input, with everything a check wants to know about it."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Trial:
+    """`changed` lists the positions of the inputs that the call has overwritten."""
+
+    inputs: tuple
+    output: Any = None
+    error: Exception | None = None
+    changed: tuple = ()
+
+    @property
+    def complaint(self):
+        """The error in one line."""
+        return " ".join(f"{type(self.error).__name__}: {self.error}".split())
+
+    @property
+    def is_unanswered(self):
+        """Whether the call did nothing: no value, no effect, or a NotImplementedError."""
+        nothing = self.error is None and (self.output is None or self.output is ...)
+        return (nothing and not self.changed) or isinstance(self.error, NotImplementedError)
+
+
+def attempt(function, inputs):
+    """Call `function` on copies of `inputs`, quietly, and report what came of it."""
+    given = [x.copy() if isinstance(x, np.ndarray) else x for x in inputs]
+    output = error = None
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            output = function(*given)
+        except Exception as problem:  # whatever a reader's code raises is an answer to report, not a crash
+            error = problem
+    changed = tuple(
+        position
+        for position, (before, after) in enumerate(zip(inputs, given, strict=True))
+        if isinstance(before, np.ndarray) and before.tobytes() != after.tobytes()
+    )
+    return Trial(inputs, output, error, changed)
+
+
+def is_of_kind(output, like):
+    """Whether `output` is an array where `like` is one, and boolean where `like` is; else a real number."""
+    if np.ndim(like):
+        fits = isinstance(output, np.ndarray)
+    else:
+        fits = isinstance(output, bool | int | float | np.generic | np.ndarray)
+    return fits and np.asarray(output).dtype.kind in ("b" if np.asarray(like).dtype.kind == "b" else "biuf")
+
+
+def agree(output, expected, tolerance):
+    """Whether `output` is `expected` to a relative (and, near zero, absolute) tolerance; NaN agrees with NaN."""
+    if not is_of_kind(output, expected) or np.shape(output) != np.shape(expected):
+        return False
+    output, expected = np.asarray(output, dtype=float), np.asarray(expected, dtype=float)
+    return bool(np.isclose(output, expected, rtol=tolerance, atol=tolerance, equal_nan=True).all())
+
+
+def same_behaviour(trials, others, tolerance):
+    """Whether two answers raise on the same inputs and agree on all others."""
+    return all(
+        (one.error is None) == (other.error is None)
+        and (one.error is not None or agree(one.output, other.output, tolerance))
+        for one, other in zip(trials, others, strict=True)
+    )
