@@ -88,7 +88,7 @@ def check(q, k, v=None, *, mask=None, bias=None, scale=None, softcap=None, sinks
     return call
 
 
-def visible(call, *, arange=np.arange, table=np.asarray):
+def visible(call, *, rows=slice(None), arange=np.arange, table=np.asarray):
     """Return which pairs the mask of a call shows: None for all, else what broadcasts to `call.weights_shape`."""
     if call.mask is None:
         return None
