@@ -134,6 +134,25 @@ def check_heads(d_model, num_heads, *, name="d_model"):
         raise ValueError(f"{name} is {d_model} and num_heads is {num_heads}{rest}: heads must split the width evenly")
 
 
+def check_input(name, x, width):
+    """Raise unless a module's input has the width it was built for."""
+    _check_float(name, x)
+    if x.ndim < 2 or x.shape[-1] != width:
+        raise ValueError(f"{name} has shape {_shape(x)}: expected (batch, length, {width}), batch first")
+
+
+def check_rotary(x, positions, layout):
+    """Raise unless the rows of x pair up and each has a position."""
+    _check_float("x", x)
+    if layout not in ("half", "interleaved"):
+        raise ValueError(f"layout is {layout!r}: expected 'half' or 'interleaved'")
+    if x.ndim < 3 or x.shape[-1] % 2:
+        raise ValueError(f"x has shape {_shape(x)}: expected (…, heads, length, width) with an even width")
+    expected = *x.shape[:-3], x.shape[-2]
+    if len(positions.shape) < 1 or broadcast(_shape(positions), expected) != expected or positions.shape[-1] != x.shape[-2]:
+        raise ValueError(f"positions has shape {_shape(positions)}: expected ({x.shape[-2]},), or one row per sample")
+
+
 def check_library(**arrays):
     """Raise unless all arrays come from the same library."""
     first, *rest = arrays
