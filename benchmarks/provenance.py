@@ -1,0 +1,40 @@
+"""Write a result file that says how it came about: command, date, commit, versions, processor, raw samples."""
+
+import datetime
+import json
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def provenance(packages=("numpy", "torch")):
+    """Return what a reader needs to judge and repeat a measurement, without naming the machine."""
+    return {
+        "command": " ".join(["python", *sys.argv]),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "commit": subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+        ).stdout.strip(),
+        "python": platform.python_version(),
+        "versions": {name: metadata.version(name) for name in packages},
+        "processor": processor(),
+    }
+
+
+def processor():
+    """Return the model name of the processor."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]}, {len(names)} cores" if names else platform.machine()
+
+
+def save(name, result, *, note=""):
+    """Write `results/<name>.json`."""
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps({"provenance": provenance(), "note": note, **result}, indent=1, ensure_ascii=False)
+    (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
