@@ -1,0 +1,18 @@
+"""The PyTorch floor: the functions of `mha.reference` on tensors, and Modules that own parameters and call them."""
+
+from mha.nn.dot_product import attention, attention_weights
+from mha.nn.heads import MultiHeadAttention, join_heads, split_heads
+from mha.nn.rotary import Rotary, rotate
+from mha.nn.row_stats import Stats, attention_stats
+
+__all__ = [
+    "MultiHeadAttention",
+    "Rotary",
+    "Stats",
+    "attention",
+    "attention_stats",
+    "attention_weights",
+    "join_heads",
+    "rotate",
+    "split_heads",
+]

@@ -1,0 +1,63 @@
+"""Attention as plain tensor formulas: every option, every derivative and transform, n² memory."""
+
+import math
+
+import torch
+
+__all__ = ["mix", "scores", "softmax", "weights"]
+
+
+def wide(x):
+    """Return `x` in the precision of logits and softmax: float32, or float64 if it has that."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def by_group(x, num_groups):
+    """Stack the query heads of one key head on each other's rows: (…, g·r, i, c) -> (…, g, r·i, c)."""
+    *batch, num_heads, n, width = x.shape
+    return x if num_heads == num_groups else x.reshape(*batch, num_groups, num_heads // num_groups * n, width)
+
+
+def by_head(x, num_heads):
+    """Undo `by_group`."""
+    *batch, num_groups, n, width = x.shape
+    return x if num_heads == num_groups else x.reshape(*batch, num_heads, n * num_groups // num_heads, width)
+
+
+def scores(q, k, see, *, bias=None, scale, softcap=None):
+    """Return scale · q·k, capped, biased, and −inf where `see` is False."""
+    s = by_head(by_group(wide(q) * scale, k.shape[-3]) @ wide(k).mT, q.shape[-3])
+    if softcap is not None:
+        s = softcap * torch.tanh(s / softcap)
+    if bias is not None:
+        s = s + bias
+    return s if see is None else torch.where(see, s, -math.inf)
+
+
+def softmax(s, sinks=None):
+    """Normalise e^s over the keys, with the sink's term in the denominator; a row of −inf gives zeros."""
+    top = row_max(s.detach())
+    if sinks is not None:
+        sinks = wide(sinks)[:, None, None]
+        top = torch.maximum(top, sinks.detach())
+    top = top.masked_fill(top == -math.inf, 0.0)
+    e = (s - top).exp()
+    total = e.sum(-1, keepdim=True)
+    if sinks is not None:
+        total = total + (sinks - top).exp()
+    return e / total.masked_fill(total == 0, 1.0)
+
+
+def row_max(s):
+    """Return the largest score of each row, −inf where there is no key at all."""
+    return s.amax(-1, keepdim=True) if s.shape[-1] else s.new_full((*s.shape[:-1], 1), -math.inf)
+
+
+def weights(q, k, see, *, bias=None, scale, softcap=None, sinks=None):
+    """Return the softmax over the visible keys."""
+    return softmax(scores(q, k, see, bias=bias, scale=scale, softcap=softcap), sinks)
+
+
+def mix(p, v):
+    """Average the values with the weights, query heads reading their group's values."""
+    return by_head(by_group(p, v.shape[-3]) @ wide(v), p.shape[-3])

@@ -1,0 +1,134 @@
+"""Multi-head attention: project, split into heads, attend in each, join, project."""
+
+import torch
+from einops import rearrange
+from torch import nn
+
+from mha import shapes
+from mha.dropout import Dropout
+from mha.nn import torch_mha
+from mha.nn.dot_product import attention, attention_weights
+
+__all__ = ["MultiHeadAttention", "join_heads", "split_heads"]
+
+
+def split_heads(x: "Float[Tensor, '*b n hd']", num_heads: int) -> "Float[Tensor, '*b h n d']":
+    """Cut the columns into contiguous strips, one a head.   Book: {eq}`split-heads`"""
+    shapes.check_heads(x.shape[-1], num_heads, name="the width of x")
+    return rearrange(x, "... n (h d) -> ... h n d", h=num_heads)
+
+
+def join_heads(x: "Float[Tensor, '*b h n d']") -> "Float[Tensor, '*b n hd']":
+    """Lay the heads side by side again: the inverse of `split_heads`.   Book: {eq}`join-heads`"""
+    return rearrange(x, "... h n d -> ... n (h d)")
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention in `num_heads` heads between x and a context, x itself by default.   Book: {eq}`multi-head`
+
+    Inputs are (batch, length, width), batch first; so is the output, and it is the only thing returned: `weights`,
+    `per_head` and `project` answer other questions without changing it. The context may be a pair: one input for the
+    keys, one for the values. `position` is an object with `rotate(x, positions)`, such as `Rotary()`; `core` is any
+    function with the arguments of `mha.nn.attention`. Dropout acts in training mode only, its seed drawn from
+    torch's global generator.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        num_kv_heads: int | None = None,
+        d_head: int | None = None,
+        d_key_in: int | None = None,
+        d_value_in: int | None = None,
+        bias: bool = True,
+        position=None,
+        scale: float | None = None,
+        softcap: float | None = None,
+        dropout: float = 0.0,
+        core=attention,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        self.d_model, self.num_heads = d_model, num_heads
+        self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        shapes.check_groups(num_heads, self.num_kv_heads)
+        if d_head is None:
+            shapes.check_heads(d_model, num_heads)
+            d_head = d_model // num_heads
+        self.d_head = d_head
+        self.position, self.scale, self.softcap, self.dropout, self.core = position, scale, softcap, dropout, core
+        options = {"bias": bias, "device": device, "dtype": dtype}
+        d_queries, d_keys = self.num_heads * self.d_head, self.num_kv_heads * self.d_head
+        self.q_proj = nn.Linear(d_model, d_queries, **options)
+        self.k_proj = nn.Linear(d_model if d_key_in is None else d_key_in, d_keys, **options)
+        self.v_proj = nn.Linear(d_model if d_value_in is None else d_value_in, d_keys, **options)
+        self.out_proj = nn.Linear(d_queries, d_model, **options)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Draw the weights by Glorot's rule and set the biases to zero."""
+        for linear in (self.q_proj, self.k_proj, self.v_proj, self.out_proj):
+            nn.init.xavier_uniform_(linear.weight)
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+
+    def forward(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
+        """Return (batch, length, d_model)."""
+        heads = self.per_head(
+            x, context, mask=mask, bias=bias, positions=positions, context_positions=context_positions
+        )
+        return self.out_proj(join_heads(heads))
+
+    def per_head(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
+        """Return what each head found, before the join: (batch, heads, length, d_head).   Book: {eq}`head`"""
+        q, k, v = self.project(x, context, positions=positions, context_positions=context_positions)
+        options = {"mask": mask, "bias": bias, "scale": self.scale, "softcap": self.softcap}
+        return self.core(q, k, v, **options, dropout=self._dropout())
+
+    def weights(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
+        """Return the weights of each head, before dropout: (batch, heads, queries, keys)."""
+        q, k, _ = self.project(x, context, positions=positions, context_positions=context_positions)
+        return attention_weights(q, k, mask=mask, bias=bias, scale=self.scale, softcap=self.softcap)
+
+    def project(self, x, context=None, *, positions=None, context_positions=None):
+        """Return q, k, v of all heads as attention sees them, positions applied.
+
+        Without `positions` the last query stands at the last key, as in `attention`.
+        """
+        for_keys, for_values = context if isinstance(context, tuple) else (context, context)
+        for_keys, for_values = (x if c is None else c for c in (for_keys, for_values))
+        shapes.check_input("x", x, self.q_proj.in_features)
+        shapes.check_input("context", for_keys, self.k_proj.in_features)
+        shapes.check_input("context", for_values, self.v_proj.in_features)
+        q = split_heads(self.q_proj(x), self.num_heads)
+        k = split_heads(self.k_proj(for_keys), self.num_kv_heads)
+        v = split_heads(self.v_proj(for_values), self.num_kv_heads)
+        if self.position is not None:
+            n_q, n_k = q.shape[-2], k.shape[-2]
+            if context_positions is None:
+                context_positions = positions if context is None and positions is not None else torch.arange(n_k)
+            if positions is None:
+                positions = torch.arange(n_k - n_q, n_k)
+            q = self.position.rotate(q, positions.to(q.device))
+            k = self.position.rotate(k, context_positions.to(k.device))
+        return q, k, v
+
+    def _dropout(self):
+        if not self.training or self.dropout == 0:
+            return None
+        return Dropout(self.dropout, int(torch.randint(2**31, ())))
+
+    @classmethod
+    def from_torch(cls, module: nn.MultiheadAttention):
+        """Return the same layer as ours, with copies of the weights."""
+        return torch_mha.convert_from(cls, module)
+
+    def to_torch(self, *, batch_first: bool = True) -> nn.MultiheadAttention:
+        """Return the same layer as torch's, with copies of the weights."""
+        return torch_mha.convert_to(self, batch_first)
+
+    def extra_repr(self):
+        return f"d_model={self.d_model}, num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, d_head={self.d_head}"
