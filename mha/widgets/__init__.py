@@ -1,0 +1,12 @@
+"""Pictures that a reader can turn: live in Jupyter and, without a kernel, on the page."""
+
+try:
+    import anywidget  # noqa: F401
+except ImportError as error:
+    raise ImportError("mha.widgets needs anywidget: in a checkout, pip install '.[widgets]'") from error
+
+from mha.widgets.base import Widget
+from mha.widgets.dot_product import DotProduct
+from mha.widgets.heads import Heads
+
+__all__ = ["DotProduct", "Heads", "Widget"]

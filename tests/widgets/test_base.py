@@ -1,0 +1,97 @@
+"""What all widgets share: plain HTML for the page, one module text, words from the text table."""
+
+import html
+import json
+import re
+import tomllib
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from mha.text import template
+from mha.widgets import DotProduct, Heads
+from mha.widgets.base import HERE, module_source
+
+TOKENS = ["[CLS]", "ships", "<sail>", "'at'", '"sea"', "&"]
+Q, K = np.random.default_rng(7).normal(size=(2, 3, 6, 8))
+WIDGETS = [DotProduct(TOKENS, Q[0], K[0], name="fig-a"), Heads(TOKENS, Q, K, name="fig-b")]
+each_widget = pytest.mark.parametrize("widget", WIDGETS, ids=["dot_product", "heads"])
+SHAPE = re.compile(
+    r'<figure class="mha-widget" data-name="(.*?)" data-widget="(\w+)" data-state="(.*?)">'
+    r'<img alt="(.*?)" src="data:image/svg\+xml,([^"<>]*)"><figcaption>(.*?)</figcaption></figure>'
+)
+
+
+@each_widget
+def test_html_holds_picture_state_and_words(widget):
+    name, kind, state, alt, still, caption = SHAPE.fullmatch(widget.to_html()).groups()
+    assert (name, kind) == (widget.name, widget.kind())
+    assert html.unescape(alt) == widget.alt()
+    assert html.unescape(caption) == template(f"widgets.{kind}.caption")
+    state = json.loads(html.unescape(state))
+    assert state["tokens"] == TOKENS
+    assert set(state) == set(widget.trait_names(setting=True))
+    assert ElementTree.fromstring(unquote(still)).tag.endswith("svg")
+
+
+@each_widget
+def test_display_is_live_and_plain_html(widget):
+    data, _ = widget._repr_mimebundle_()
+    assert data["text/html"] == widget.to_html()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert data["text/plain"] == repr(widget) == f"{type(widget).__name__}: {widget.alt()}"
+
+
+def test_same_arguments_give_same_html():
+    assert Heads(TOKENS, Q, K).to_html() == Heads(TOKENS, Q, K).to_html()
+    assert DotProduct(TOKENS, Q[0], K[0]).to_html() == DotProduct(TOKENS, Q[0], K[0]).to_html()
+
+
+def test_html_of_a_real_layer_is_small():
+    q, k = np.random.default_rng(3).normal(size=(2, 12, 12, 32))
+    tokens = [f"token{i}" for i in range(12)]
+    assert len(Heads(tokens, q, k).to_html().encode()) < 120_000
+    assert len(DotProduct(tokens, q[0], k[0]).to_html().encode()) < 60_000
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("*.js")), ids=lambda path: path.name)
+def test_module_reaches_nothing_outside(path):
+    source = path.read_text(encoding="utf-8").replace('"http://www.w3.org/2000/svg"', "")
+    assert not re.search(r"https?:|fetch\(|XMLHttpRequest|import\(", source)
+
+
+@pytest.mark.parametrize("kind", ["dot_product", "heads"])
+def test_module_is_one_text(kind):
+    source = module_source(kind)
+    assert "import " not in source
+    names = re.findall(r"^(?:export )?(?:const|function) (\w+)", source, re.M)
+    assert len(names) == len(set(names)), "common.js and the widget declare the same name"
+
+
+@pytest.mark.parametrize("kind", ["dot_product", "heads"])
+def test_every_word_is_used(kind):
+    words = {**template("widgets.common"), **template(f"widgets.{kind}")}
+    source = module_source(kind)
+
+    def used(key):
+        prefix, _, suffix = key.rpartition("_")
+        written = [rf"\b{key}\b", rf"`{prefix}_\$" if prefix else r"$^", rf"\}}_{suffix}`"]
+        return any(re.search(pattern, source) for pattern in written)
+
+    assert [key for key in words if key != "caption" and not used(key)] == []
+
+
+@pytest.mark.parametrize("kind", ["dot_product", "heads"])
+def test_javascript_has_no_words_of_its_own(kind):
+    strings = re.findall(r'"([^"\n]*)"|`([^`]*)`', (HERE / f"{kind}.js").read_text(encoding="utf-8"))
+    assert [text for pair in strings for text in pair if re.search(r"[a-z]{3,} [a-z]{3,}", text)] == []
+
+
+def test_text_table_is_valid():
+    assert set(tomllib.loads((HERE.parent / "text/en/widgets.toml").read_text(encoding="utf-8"))) == {
+        "common",
+        "dot_product",
+        "heads",
+    }
