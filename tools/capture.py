@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from mha.analysis.patterns import induction_score, previous_token_score, sink_score
 from mha.data import load, pretrained
 from mha.data.captures import pack_causal
 from mha.models.probe import layer_heads
@@ -138,11 +139,9 @@ def _twice(model, words, count, seed):
 
 
 def _scores(patterns, period):
-    """Return previous-token, induction and sink score of each head of a run: start token, `period` words, twice."""
-    i = np.arange(1, patterns.shape[-1])
-    second = np.arange(1 + period, 1 + 2 * period)
-    cells = ((i, i - 1), (second, second - period + 1), (i, 0 * i))
-    return [patterns[..., rows, columns].mean(axis=-1) for rows, columns in cells]
+    """Return three scores of each head on a run of one start token and `period` words, twice."""
+    words = patterns[..., 1:, 1:]
+    return previous_token_score(patterns), induction_score(words, period), sink_score(patterns)
 
 
 @torch.no_grad()
