@@ -141,16 +141,33 @@ def check_input(name, x, width):
         raise ValueError(f"{name} has shape {_shape(x)}: expected (batch, length, {width}), batch first")
 
 
+def check_shape(name, x, expected):
+    if _shape(x) != tuple(expected):
+        raise ValueError(f"{name} has shape {_shape(x)}: expected {tuple(expected)}")
+
+
+def check_projection(name, x, weight_name, weight, bias=None):
+    """Raise unless x W + b can be formed, with W of shape (d_in, d_out)."""
+    if x.ndim < 2:
+        raise ValueError(f"{name} has shape {_shape(x)}: expected (…, length, width)")
+    if weight.ndim != 2 or weight.shape[0] != x.shape[-1]:
+        hint = "; torch's Linear stores the transpose" if x.shape[-1] in _shape(weight) else ""
+        raise ValueError(f"{weight_name} has shape {_shape(weight)}: expected ({x.shape[-1]}, d_out) for {name}{hint}")
+    if bias is not None and _shape(bias) != _shape(weight)[1:]:
+        raise ValueError(f"the bias beside {weight_name} has shape {_shape(bias)}: expected {_shape(weight)[1:]}")
+
+
 def check_rotary(x, positions, layout):
-    """Raise unless the rows of x pair up and each has a position."""
+    """Raise unless the vectors of x (…, heads, length, width) can be turned by these positions."""
     _check_float("x", x)
     if layout not in ("half", "interleaved"):
-        raise ValueError(f"layout is {layout!r}: expected 'half' or 'interleaved'")
+        raise ValueError(f"layout is {layout!r}: expected 'half' (pairs m, m + d/2) or 'interleaved' (2m, 2m + 1)")
     if x.ndim < 3 or x.shape[-1] % 2:
         raise ValueError(f"x has shape {_shape(x)}: expected (…, heads, length, width) with an even width")
-    expected = *x.shape[:-3], x.shape[-2]
-    if len(positions.shape) < 1 or broadcast(_shape(positions), expected) != expected or positions.shape[-1] != x.shape[-2]:
-        raise ValueError(f"positions has shape {_shape(positions)}: expected ({x.shape[-2]},), or one row per sample")
+    *batch, _, n, _ = _shape(x)
+    expected = *batch, n
+    if _shape(positions)[-1:] != (n,) or broadcast(_shape(positions), expected) != expected:
+        raise ValueError(f"positions has shape {_shape(positions)}: expected ({n},), or one row per sample {expected}")
 
 
 def check_library(**arrays):

@@ -1,0 +1,23 @@
+"""What attention means: NumPy, float64, in the order of the equations."""
+
+from mha.reference.dot_product import Stats, attention, attention_stats, attention_weights, log_sum_exp, softmax
+from mha.reference.gradients import Gradients, attention_backward
+from mha.reference.heads import head_contributions, head_outputs, join_heads, multi_head_attention, split_heads
+from mha.reference.rotary import rotate
+
+__all__ = [
+    "Gradients",
+    "Stats",
+    "attention",
+    "attention_backward",
+    "attention_stats",
+    "attention_weights",
+    "head_contributions",
+    "head_outputs",
+    "join_heads",
+    "log_sum_exp",
+    "multi_head_attention",
+    "rotate",
+    "softmax",
+    "split_heads",
+]
