@@ -58,7 +58,7 @@ def box(record: Record, link: nodes.Node, place: nodes.Node, ids: list[str]) -> 
     claim = nodes.container("", head, classes=["claim", slug], ids=ids)
     claim += paragraph(record["claim"], place, "claim-text")
     for section, sentence in record["claim_ja"].items():
-        quoted = nodes.inline("", "", *inline(f"「{sentence}」"), classes=["ja"])
+        quoted = nodes.inline("", "", *inline(sentence), classes=["language-ja"])
         claim += nodes.paragraph("", "", quoted, nodes.inline("", f" {section}", classes=["section"]), classes=["claim-ja"])
     if record["measured"]:
         measured = nodes.strong("", "", *inline(record["measured"]))

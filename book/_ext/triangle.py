@@ -35,25 +35,36 @@ def public_name(root: Path, path: Path, name: str) -> str:
     """The shortest import path: a floor that re-exports a function hides the file it is written in."""
     *floor, stem = path.relative_to(root).with_suffix("").parts
     door = path.with_name("__init__.py")
-    exported = door.exists() and re.search(rf"\b{name}\b", door.read_text())
+    exported = door.exists() and re.search(rf"\b{name.partition('.')[0]}\b", door.read_text())
     return ".".join([*floor, name] if exported or stem == "__init__" else [*floor, stem, name])
 
 
+def floor_order(path: Path) -> tuple[int, Path]:
+    """What an equation means comes first, then what it is used for."""
+    floors = ("reference", "nn", "kernels")
+    return min((n for n, floor in enumerate(floors) if floor in path.parts), default=len(floors)), path
+
+
 def cited(path: Path) -> Iterator[tuple[str, str]]:
-    """Every (name, equation label) that the docstrings of a file announce."""
+    """Every (name, equation label) that the docstrings of a file announce, methods included."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            for label in BOOK.findall(ast.get_docstring(node) or ""):
-                yield node.name, label
+            yield from ((node.name, label) for label in BOOK.findall(ast.get_docstring(node) or ""))
+        if isinstance(node, ast.ClassDef):
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef):
+                    labels = BOOK.findall(ast.get_docstring(method) or "")
+                    yield from ((f"{node.name}.{method.name}", label) for label in labels)
 
 
 def read_package(root: Path) -> Functions:
     functions: Functions = {}
-    for path in sorted(root.glob("mha/**/*.py")):
+    for path in sorted(root.glob("mha/**/*.py"), key=floor_order):
         test = root / "tests" / path.relative_to(root / "mha").with_name(f"test_{path.name}")
         for name, label in cited(path):
             functions.setdefault(label, []).append(Code(public_name(root, path, name), str(test.relative_to(root))))
-            if not test.exists() or not re.search(rf"\b{name}\b", test.read_text()):
+            last = name.rpartition(".")[2]
+            if not test.exists() or not re.search(rf"\b{last}\b", test.read_text()):
                 log.warning("no test of %s in %s", name, test.relative_to(root), type="book")
     return functions
 
