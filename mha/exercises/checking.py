@@ -46,7 +46,8 @@ def _check_function(exercise, answer):
     trials = [attempt(answer, inputs) for inputs in cases]
     right = [attempt(exercise.solve, inputs) for inputs in cases]
     if trials[0].is_unanswered:
-        return Verdict(exercise.id, False, "unanswered", say("exercises.verdict.returns_nothing"))
+        hint = "returns_nothing" if trials[0].has_returned_none else "unanswered"
+        return Verdict(exercise.id, False, "unanswered", say(f"exercises.verdict.{hint}"))
     for trial in trials:
         if trial.changed:
             name = exercise.parameters[trial.changed[0]]

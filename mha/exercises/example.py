@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mha.exercises.trial import is_of_kind
+from mha.exercises.trial import is_real
 from mha.text import say
 
 SHOWN = 30  # numbers; beyond that an array is described by its shape
@@ -26,7 +26,7 @@ def show_example(parameters, trial, expected):
     lines = [entry(name, x) for name, x in zip(parameters, trial.inputs, strict=True)]
     if trial.error is not None:
         lines += [say("exercises.example.error", error=trial.complaint)]
-    elif is_of_kind(trial.output, expected):
+    elif is_real(trial.output):
         if np.size(trial.output) <= SHOWN and np.size(expected) <= SHOWN:
             lines += [_entry(say("exercises.example.yours"), trial.output)]
             lines += [_entry(say("exercises.example.right"), expected)]
@@ -40,7 +40,8 @@ def _outline(name, x):
 
 
 def _entry(name, x):
-    return f"{name} = " + _rounded(x).replace("\n", "\n" + " " * (len(name) + 3))
+    first, *others = _rounded(x).splitlines()
+    return "\n".join([f"{name} = {first}", *((" " * (len(name) + 3) + line).rstrip() for line in others)])
 
 
 def _rounded(x):
@@ -49,7 +50,7 @@ def _rounded(x):
     x = np.asarray(x)
     if x.dtype.kind == "f":
         x = x.round(3) + 0.0  # adding zero turns −0 into 0
-    return np.array2string(x, precision=3, suppress_small=True, max_line_width=72)
+    return f"{x:g}" if x.ndim == 0 else np.array2string(x, precision=3, suppress_small=True, max_line_width=72)
 
 
 def _first_difference(output, expected):

@@ -5,19 +5,8 @@ Weights have shape (…, i, j): any leading axes, queries down, keys across.
 
 import numpy as np
 
+from mha.analysis.patterns import induction_score, previous_token_score, sink_score
 from mha.exercises.exercise import Exercise
-
-
-def previous_token_score(weights):
-    return np.diagonal(weights, offset=-1, axis1=-2, axis2=-1).mean(-1)
-
-
-def sink_share(weights):
-    return weights[..., 1:, 0].mean(-1)
-
-
-def induction_score(weights, period):
-    return np.diagonal(weights, offset=1 - period, axis1=-2, axis2=-1)[..., 1:].mean(-1)
 
 
 def attention_distance(weights):
@@ -59,7 +48,7 @@ PREVIOUS_TOKEN = Exercise(
 
 SINK = Exercise(
     id="first-look-2",
-    solve=sink_share,
+    solve=sink_score,
     cases=lambda rng: [(weights,) for weights in _causal_and_full(rng)],
     mistakes={
         "row-zero": lambda weights: weights[..., :, 0].mean(-1),
@@ -68,7 +57,7 @@ SINK = Exercise(
         "sum": lambda weights: weights[..., 1:, 0].sum(-1),
         "one-number": lambda weights: weights[..., 1:, 0].mean(),
     },
-    properties={"is-share": lambda share, weights: ((share >= 0) & (share <= 1)).all()},
+    properties={"is-share": lambda score, weights: ((score >= 0) & (score <= 1)).all()},
 )
 
 INDUCTION = Exercise(
@@ -157,7 +146,7 @@ LOOKS_AHEAD = Exercise(
     id="first-look-5",
     solve=looks_ahead,
     cases=lambda rng: [
-        (layer, rng.standard_normal(shape), t)
+        (layer, rng.integers(-3, 4, shape).astype(float), t)
         for layer, shape, t in [
             (running_mean, (5, 2), 3),
             (mean_of_all, (5, 2), 3),

@@ -7,28 +7,16 @@ import math
 
 import numpy as np
 
+from mha import cost
 from mha.exercises.dot_product import attention_weights, softmax
 from mha.exercises.exercise import Exercise
 from mha.exercises.trial import agree
-
-
-def split_heads(x, num_heads):
-    b, n, width = x.shape
-    return x.reshape(b, n, num_heads, width // num_heads).swapaxes(1, 2)
-
-
-def join_heads(x):
-    b, h, n, width = x.shape
-    return x.swapaxes(1, 2).reshape(b, n, h * width)
+from mha.reference import head_contributions, join_heads, split_heads
+from mha.reference import multi_head_attention as multi_head
 
 
 def multi_head_attention(x, w_q, w_k, w_v, w_o, num_heads):
-    q, k, v = (split_heads(x @ w, num_heads) for w in (w_q, w_k, w_v))
-    return join_heads(attention_weights(q, k) @ v) @ w_o
-
-
-def head_contributions(heads, w_o):
-    return heads @ w_o.reshape(heads.shape[1], heads.shape[3], -1)
+    return multi_head(x, w_q, w_k, w_v, w_o, num_heads=num_heads)
 
 
 def reorder_output_rows(w_o, order):
@@ -188,7 +176,7 @@ CONTRIBUTIONS = Exercise(
 
 PARAMETERS = Exercise(
     id="heads-5",
-    solve=lambda: 4 * 512 * 512 + 4 * 512,
+    solve=lambda: cost.attention_parameters(512, 8),
     mistakes={
         "no-biases": lambda: 4 * 512 * 512,
         "times-heads": lambda: 8 * (4 * 512 * 512 + 4 * 512),

@@ -22,10 +22,14 @@ class Trial:
         return " ".join(f"{type(self.error).__name__}: {self.error}".split())
 
     @property
+    def has_returned_none(self):
+        return self.error is None and self.output is None
+
+    @property
     def is_unanswered(self):
         """Whether the call did nothing: no value, no effect, or a NotImplementedError."""
-        nothing = self.error is None and (self.output is None or self.output is ...)
-        return (nothing and not self.changed) or isinstance(self.error, NotImplementedError)
+        idle = (self.has_returned_none or self.output is ...) and not self.changed
+        return idle or isinstance(self.error, NotImplementedError)
 
 
 def attempt(function, inputs):
@@ -46,13 +50,16 @@ def attempt(function, inputs):
     return Trial(inputs, output, error, changed)
 
 
+def is_real(output):
+    """Whether `output` is a real number or a NumPy array of real numbers, truth values included."""
+    return isinstance(output, bool | int | float | np.generic | np.ndarray) and np.asarray(output).dtype.kind in "biuf"
+
+
 def is_of_kind(output, like):
-    """Whether `output` is an array where `like` is one, and boolean where `like` is; else a real number."""
-    if np.ndim(like):
-        fits = isinstance(output, np.ndarray)
-    else:
-        fits = isinstance(output, bool | int | float | np.generic | np.ndarray)
-    return fits and np.asarray(output).dtype.kind in ("b" if np.asarray(like).dtype.kind == "b" else "biuf")
+    """Whether `output` is real, boolean where `like` is, and of NumPy where `like` is an array."""
+    if not is_real(output) or (np.ndim(like) and not isinstance(output, np.generic | np.ndarray)):
+        return False
+    return np.asarray(output).dtype.kind == "b" or np.asarray(like).dtype.kind != "b"
 
 
 def agree(output, expected, tolerance):

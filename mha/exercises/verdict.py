@@ -20,19 +20,19 @@ class Verdict:
     hint: str
     example: str = ""
 
-    @property
-    def state(self):
-        """One of "right", "wrong" and "open"."""
-        return "right" if self.passed else "open" if self.property == "unanswered" else "wrong"
-
     def __bool__(self):
         return self.passed
 
     def __repr__(self):
-        sentence = textwrap.fill(f"{MARKS[self.state]} {self.id}: {self.hint}", 88, subsequent_indent="  ")
+        sentence = textwrap.fill(f"{MARKS[state_of(self)]} {self.id}: {self.hint}", 88, subsequent_indent="  ")
         return sentence + ("\n\n" + textwrap.indent(self.example, "  ") if self.example else "")
 
     def _repr_html_(self):
-        sentence = f"<p><strong>{MARKS[self.state]} {self.id}</strong> {html.escape(self.hint)}</p>"
+        sentence = f"<p><strong>{MARKS[state_of(self)]} {self.id}</strong> {html.escape(self.hint)}</p>"
         example = f"<pre>{html.escape(self.example)}</pre>" if self.example else ""
-        return f'<div class="mha-verdict mha-verdict-{self.state}" role="status">{sentence}{example}</div>'
+        return f'<div class="mha-verdict mha-verdict-{state_of(self)}" role="status">{sentence}{example}</div>'
+
+
+def state_of(verdict):
+    """Return "right", "wrong" or "open"."""
+    return "right" if verdict.passed else "open" if verdict.property == "unanswered" else "wrong"

@@ -1,0 +1,121 @@
+"""Every exercise: its solution passes, each planted mistake receives its own hint, each property is reached."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from mha.exercises import Exercise, check, registry
+from mha.exercises.registry import CHAPTERS
+from mha.exercises.trial import attempt
+from mha.text import say, template
+
+EXERCISES = registry()
+MISTAKES = [(exercise, name) for exercise in EXERCISES.values() for name in exercise.mistakes]
+
+# For each property, an answer that is no known mistake and fails there first.
+BREAKS = {
+    ("first-look-1", "is-share"): lambda weights: weights.sum((-2, -1)) + 1,
+    ("first-look-2", "is-share"): lambda weights: weights.sum((-2, -1)) + 1,
+    ("first-look-3", "is-share"): lambda weights, period: weights.sum((-2, -1)) + 1,
+    ("first-look-4", "is-length"): lambda weights: weights.sum((-2, -1)) + 1,
+    ("dot-product-1", "is-positive"): lambda scores: scores - 1.0,
+    ("dot-product-1", "rows-sum-to-one"): lambda scores: np.abs(scores * 1.0),
+    ("dot-product-2", "is-positive"): lambda q, k: -(q @ k.swapaxes(-1, -2)),
+    ("dot-product-2", "rows-sum-to-one"): lambda q, k: (q @ k.swapaxes(-1, -2)) ** 2,
+    ("dot-product-3", "last-sees-all"): lambda n_q, n_k: np.zeros((n_q, n_k), bool),
+    ("dot-product-3", "one-more-each-row"): lambda n_q, n_k: np.arange(n_q)[:, None] + 0 * np.arange(n_k) == n_q - 1,
+    ("dot-product-5", "empty-row-is-zero"): lambda q, k, v, mask: np.where(
+        mask.any(-1)[:, None], EXERCISES["dot-product-5"].solve(q, k, v, mask), 0.5
+    ),
+    ("dot-product-5", "within-values"): lambda q, k, v, mask: (
+        (100 * mask) @ v + 0 * EXERCISES["dot-product-5"].solve(q, k, v, mask)
+    ),
+    ("dot-product-6", "is-positive"): lambda scores: scores - 1e6,
+    ("dot-product-6", "rows-sum-to-one"): lambda scores: np.abs(scores),
+    ("dot-product-6", "only-winners"): lambda scores: np.eye(scores.shape[-1])[scores.argmin(-1)],
+    ("dot-product-7", "rows-sum-to-zero"): lambda weights, d_weights: d_weights + 1.0,
+    ("dot-product-7", "hidden-stays-still"): lambda weights, d_weights: d_weights - d_weights.mean(-1, keepdims=True),
+    ("heads-1", "same-numbers"): lambda x, num_heads: EXERCISES["heads-1"].solve(x, num_heads) * 2,
+    ("heads-1", "first-head-first"): lambda x, num_heads: EXERCISES["heads-1"].solve(x, num_heads)[:, ::-1],
+    ("heads-2", "same-numbers"): lambda x: EXERCISES["heads-2"].solve(x) * 2,
+    ("heads-2", "first-head-first"): lambda x: EXERCISES["heads-2"].solve(x[:, ::-1]),
+    ("heads-3", "one-position"): lambda x, w_q, w_k, w_v, w_o, num_heads: x @ w_q @ w_o,
+    ("heads-4", "sums-to-output"): lambda heads, w_o: EXERCISES["heads-4"].solve(heads, w_o) + 1,
+    ("heads-4", "depends-on-own-head"): lambda heads, w_o: EXERCISES["heads-4"].solve(heads, w_o)[:, ::-1],
+    ("heads-6", "same-rows"): lambda w_o, order: w_o * 2,
+}
+
+
+@pytest.mark.parametrize("id", EXERCISES)
+def test_the_solution_passes(id):
+    exercise = EXERCISES[id]
+    verdict = check(id, exercise.solve() if exercise.is_on_paper else exercise.solve)
+    assert verdict
+    assert (verdict.property, verdict.hint) == ("all", say(f"exercises.{id}.praise"))
+
+
+@pytest.mark.parametrize(("exercise", "name"), MISTAKES, ids=lambda x: getattr(x, "id", x))
+def test_a_mistake_gets_its_own_hint(exercise, name):
+    mistake = exercise.mistakes[name]
+    verdict = check(exercise.id, mistake() if exercise.is_on_paper else mistake)
+    assert not verdict.passed
+    assert (verdict.property, verdict.hint) == (name, say(f"exercises.{exercise.id}.mistakes.{name}"))
+
+
+@pytest.mark.parametrize("exercise", [e for e in EXERCISES.values() if not e.is_on_paper], ids=lambda e: e.id)
+def test_no_mistake_raises_everywhere_and_none_overwrites_its_input(exercise):
+    cases = exercise.cases(np.random.default_rng(0))
+    for name, mistake in exercise.mistakes.items():
+        trials = [attempt(mistake, inputs) for inputs in cases]
+        assert any(trial.error is None for trial in trials), name
+        assert not any(trial.changed for trial in trials), name
+
+
+@pytest.mark.parametrize(("id", "name"), [(e.id, name) for e in EXERCISES.values() for name in e.properties])
+def test_a_broken_property_is_named(id, name):
+    verdict = check(id, BREAKS[id, name])
+    assert (verdict.property, verdict.hint) == (name, say(f"exercises.{id}.properties.{name}"))
+    assert verdict.example
+
+
+def test_every_exercise_has_its_words_and_no_words_are_left_over():
+    rooms = {"verdict", "kind", "example"}
+    words = {name: entry for name, entry in template("exercises").items() if name not in rooms}
+    assert words.keys() == EXERCISES.keys()
+    for id, exercise in EXERCISES.items():
+        assert words[id]["mistakes"].keys() == exercise.mistakes.keys(), id
+        assert words[id].get("properties", {}).keys() == exercise.properties.keys(), id
+        assert ("hint" in words[id]) == exercise.is_on_paper, id
+
+
+def test_no_two_mistakes_of_an_exercise_share_a_hint():
+    for id in EXERCISES:
+        hints = list(template(f"exercises.{id}.mistakes").values())
+        assert len(set(hints)) == len(hints), id
+
+
+def test_ids_count_the_exercises_of_their_chapter():
+    for stem in CHAPTERS:
+        exercises = import_module(f"mha.exercises.{stem}").EXERCISES
+        assert [exercise.id for exercise in exercises] == [
+            f"{stem.replace('_', '-')}-{number}" for number in range(1, len(exercises) + 1)
+        ]
+        assert len(exercises) >= 4
+
+
+def test_a_combination_of_two_mistakes_is_diagnosed_by_property():
+    """Wrong axis and no scale together match no single mistake, so the property speaks."""
+
+    def answer(q, k):
+        weights = np.exp(q @ k.swapaxes(-1, -2))
+        return weights / weights.sum(-2, keepdims=True)
+
+    assert check("dot-product-2", answer).property == "rows-sum-to-one"
+
+
+def test_an_exercise_knows_its_parameters():
+    exercise = Exercise(id="x-1", solve=lambda q, k: q, mistakes={})
+    assert exercise.parameters == ("q", "k")
+    assert not exercise.is_on_paper
+    assert Exercise(id="x-2", solve=lambda: 1.0, mistakes={}).is_on_paper
