@@ -1,5 +1,7 @@
 // Shared by all widgets: a few numbers, the drawing words of svg.py, controls, and `mount`, which ties them to a model.
 
+export const FAINT = 0.07; // the ground that shows where a visible pair is, even where its weight is 0
+
 export const fill = (template, values) => template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 export const percent = (share) => Math.floor(100 * share + 0.5);
 export const sum = (xs) => xs.reduce((total, x) => total + x, 0);
@@ -133,7 +135,7 @@ export function mount({ model, el }, { settings, data, first = [], controls, pic
   const text = element("p", { className: "mha-sentence", ariaLive: "polite" });
   const above = element("div", { className: "mha-first" }, first.map((control) => control.element));
   const beside = element("div", { className: "mha-controls" }, [...controls.map((control) => control.element), reset]);
-  const form = element("form", { className: "mha-widget-grid" }, [...(first.length ? [above] : []), figure, beside, text]);
+  const form = element("form", { className: "mha-widget-grid" }, [...(first.length ? [above] : []), figure, text, beside]);
   form.addEventListener("submit", (event) => event.preventDefault());
   figure.addEventListener("click", ({ target }) => {
     const hit = target.closest("[data-set]");

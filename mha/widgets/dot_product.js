@@ -1,6 +1,6 @@
-import { attend, canvas, choices, entropy, fill, label, mount, percent, range, shorten, slider, sum, tag, toggle } from "./common.js";
+import { FAINT, attend, canvas, choices, entropy, fill, label, mount, percent, range, shorten, slider, sum, tag, toggle } from "./common.js";
 
-const [LEFT, TOP, SIZE] = [76, 62, 312];
+const [LEFT, TOP, SIZE] = [66, 62, 332];
 const [BASE, TALL] = [TOP + SIZE + 104, 78];
 const [WIDTH, HEIGHT] = [430, BASE + 28];
 
@@ -26,6 +26,8 @@ export function sentence(state) {
   const row = found.weights[state.query];
   const best = row.indexOf(Math.max(...row));
   return fill(state.words.sentence, {
+    i: state.query,
+    j: best,
     query: state.tokens[state.query],
     key: state.tokens[best],
     share: percent(row[best]),
@@ -74,7 +76,7 @@ export function picture(state) {
       const [x, y] = [LEFT + j * cell, TOP + i * cell];
       if (found.visible[i][j]) {
         const box = { x: x + 0.5, y: y + 0.5, width: cell - 1, height: cell - 1 };
-        parts.push(tag("rect", { ...box, class: "w", "fill-opacity": found.weights[i][j] }));
+        parts.push(tag("rect", { ...box, class: "w", "fill-opacity": FAINT + (1 - FAINT) * found.weights[i][j] }));
       } else parts.push(tag("circle", { cx: x + cell / 2, cy: y + cell / 2, r: 1.2, "fill-opacity": 0.5 }));
     }
   const outline = { width: SIZE, fill: "none", stroke: "currentColor" };
@@ -85,7 +87,7 @@ export function picture(state) {
     const box = { x: LEFT, y: TOP + i * cell, width: SIZE, height: cell };
     parts.push(tag("rect", { ...box, "fill-opacity": 0, class: "pick", ...chooses(i) }));
   }
-  const middle = { "text-anchor": "middle", "font-size": Math.min(12, 0.46 * cell) };
+  const middle = { "text-anchor": "middle", "font-size": Math.min(12, 0.4 * cell) };
   for (const j of all) {
     const x = LEFT + (j + 0.5) * cell;
     const weight = found.weights[query][j];

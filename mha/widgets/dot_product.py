@@ -8,9 +8,9 @@ import traitlets
 from mha import masks, reference
 from mha.text import say
 from mha.widgets.base import Widget, checked_tokens, module_source, setting, stored
-from mha.widgets.svg import canvas, label, shorten, tag
+from mha.widgets.svg import FAINT, canvas, label, shorten, tag
 
-LEFT, TOP, SIZE = 76, 62, 312
+LEFT, TOP, SIZE = 66, 62, 332
 BASE, TALL = TOP + SIZE + 104, 78
 WIDTH, HEIGHT = 430, BASE + 28
 
@@ -96,6 +96,8 @@ class DotProduct(Widget):
         best = int(row.argmax())
         return say(
             "widgets.dot_product.sentence",
+            i=self.query,
+            j=best,
             query=self.tokens[self.query],
             key=self.tokens[best],
             share=math.floor(100 * row[best] + 0.5),
@@ -138,7 +140,9 @@ class DotProduct(Widget):
             x, y = LEFT + j * cell, TOP + i * cell
             if found["visible"][i, j]:
                 box = {"x": x + 0.5, "y": y + 0.5, "width": cell - 1, "height": cell - 1}
-                parts.append(tag("rect", {**box, "class": "w", "fill-opacity": found["weights"][i, j]}))
+                parts.append(
+                    tag("rect", {**box, "class": "w", "fill-opacity": FAINT + (1 - FAINT) * found["weights"][i, j]})
+                )
             else:
                 parts.append(tag("circle", {"cx": x + cell / 2, "cy": y + cell / 2, "r": 1.2, "fill-opacity": 0.5}))
         outline = {"width": SIZE, "fill": "none", "stroke": "currentColor"}
@@ -148,7 +152,7 @@ class DotProduct(Widget):
         for i in range(count):
             box = {"x": LEFT, "y": TOP + i * cell, "width": SIZE, "height": cell}
             parts.append(tag("rect", {**box, "fill-opacity": 0, "class": "pick", **self.chooses(i)}))
-        middle = {"text-anchor": "middle", "font-size": min(12, 0.46 * cell)}
+        middle = {"text-anchor": "middle", "font-size": min(12, 0.4 * cell)}
         for j in range(count):
             x, weight = LEFT + (j + 0.5) * cell, found["weights"][self.query, j]
             tall, hidden = TALL * weight, not found["visible"][self.query, j]

@@ -1,4 +1,4 @@
-import { attend, canvas, choices, entropy, fill, label, mount, number, percent, range, select, shorten, slider, sum, tag } from "./common.js";
+import { FAINT, attend, canvas, choices, entropy, fill, label, mount, number, percent, range, select, shorten, slider, sum, tag } from "./common.js";
 
 const [WIDTH, HEIGHT] = [430, 652];
 const [EDGE, BREADTH] = [23, 384];
@@ -56,6 +56,8 @@ export function sentence(state) {
     ...found,
     heads: num_heads,
     share: percent(found.weights[found.head][i][j]),
+    i,
+    j,
     query: tokens[i],
     key: tokens[j],
     entropy: found.entropy.toFixed(2),
@@ -67,7 +69,7 @@ export function sentence(state) {
 export function alt(state) {
   const found = compute(state);
   const counts = Object.fromEntries(COUNTED.map((key) => [key, amount(found[key], state.words)]));
-  const about = { length: state.length, width: state.counted_width, counted_length: found.n, ...counts };
+  const about = { length: state.length, width: amount(state.counted_width, state.words), counted_length: amount(found.n, state.words), ...counts };
   return `${sentence(state)} ${fill(state.words.settings, about)}`;
 }
 
@@ -97,7 +99,7 @@ function shown({ words, tokens, length, num_heads }, found) {
   for (const i of range(length))
     for (const j of range(length)) {
       const box = { x: LEFT + j * cell + 0.5, y: MAP + i * cell + 0.5, width: cell - 1, height: cell - 1 };
-      parts.push(tag("rect", { ...box, class: "w", "fill-opacity": 0.07 + 0.93 * found.weights[head][i][j] }));
+      parts.push(tag("rect", { ...box, class: "w", "fill-opacity": FAINT + (1 - FAINT) * found.weights[head][i][j] }));
     }
   for (const i of range(length)) {
     const middle = (i + 0.5) * cell;
@@ -134,7 +136,7 @@ function every({ words, num_heads: heads }, found) {
     const [x, y] = [EDGE + (head % columns) * step + 3, SMALL + Math.floor(head / columns) * (size + 12)];
     const square = { x, y, width: size, height: size };
     parts.push(tag("rect", { ...square, y: y - 4, height: 3, fill: colour(head, heads) }));
-    parts.push(tag("rect", { ...square, class: "w", "fill-opacity": 0.07 }));
+    parts.push(tag("rect", { ...square, class: "w", "fill-opacity": FAINT }));
     parts.push(smallMap(found.weights[head], x, y, size));
     const frame = { "fill-opacity": 0, stroke: "currentColor", "stroke-opacity": head === found.head ? 1 : 0 };
     parts.push(tag("rect", { ...square, ...frame, "stroke-width": 1.5, class: "pick", ...chooses(head) }));
@@ -143,7 +145,7 @@ function every({ words, num_heads: heads }, found) {
 }
 
 function cost({ words, num_heads, counted_width }, found) {
-  const about = { width: counted_width, length: found.n, heads: num_heads };
+  const about = { width: amount(counted_width, words), length: amount(found.n, words), heads: num_heads };
   const parts = [label(EDGE, COUNTS, fill(words.counts, about), muted)];
   COUNTED.forEach((key, line) => {
     const y = COUNTS + 20 + 17 * line;

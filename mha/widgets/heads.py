@@ -8,7 +8,7 @@ import traitlets
 from mha import reference
 from mha.text import say
 from mha.widgets.base import Widget, checked_tokens, module_source, setting, stored
-from mha.widgets.svg import canvas, label, number, shorten, tag
+from mha.widgets.svg import FAINT, canvas, label, number, shorten, tag
 
 WIDTH, HEIGHT = 430, 652
 EDGE, BREADTH = 23, 384
@@ -148,6 +148,8 @@ class Heads(Widget):
             first=found["first"],
             last=found["last"],
             share=math.floor(100 * found["weights"][found["head"], i, j] + 0.5),
+            i=i,
+            j=j,
             query=self.tokens[i],
             key=self.tokens[j],
             entropy=f"{found['entropy']:.2f}",
@@ -166,8 +168,8 @@ class Heads(Widget):
         settings = say(
             "widgets.heads.settings",
             length=self.length,
-            width=self.counted_width,
-            counted_length=found["n"],
+            width=amount(self.counted_width, self.words),
+            counted_length=amount(found["n"], self.words),
             **{key: amount(found[key], self.words) for key in ("parameters", "projection", "mixing", "memory")},
         )
         return f"{self.sentence()} {settings}"
@@ -209,7 +211,9 @@ class Heads(Widget):
         ]
         for i, j in np.ndindex(self.length, self.length):
             box = {"x": LEFT + j * cell + 0.5, "y": MAP + i * cell + 0.5, "width": cell - 1, "height": cell - 1}
-            parts.append(tag("rect", {**box, "class": "w", "fill-opacity": 0.07 + 0.93 * found["weights"][head, i, j]}))
+            parts.append(
+                tag("rect", {**box, "class": "w", "fill-opacity": FAINT + (1 - FAINT) * found["weights"][head, i, j]})
+            )
         for i, token in enumerate(self.tokens[: self.length]):
             middle = (i + 0.5) * cell
             turned = {**end, "transform": f"rotate(-45 {LEFT + middle + 4:.1f} {MAP + SIZE + 12})"}
@@ -238,7 +242,7 @@ class Heads(Widget):
             x, y = EDGE + head % columns * step + 3, SMALL + head // columns * (size + 12)
             square = {"x": x, "y": y, "width": size, "height": size}
             parts.append(tag("rect", {**square, "y": y - 4, "height": 3, "fill": colour(head, heads)}))
-            parts.append(tag("rect", {**square, "class": "w", "fill-opacity": 0.07}))
+            parts.append(tag("rect", {**square, "class": "w", "fill-opacity": FAINT}))
             parts.append(small_map(found["weights"][head], x, y, size))
             frame = {"fill-opacity": 0, "stroke": "currentColor", "stroke-opacity": 1 if head == found["head"] else 0}
             parts.append(tag("rect", {**square, **frame, "stroke-width": 1.5, "class": "pick", **self.chooses(head)}))
@@ -247,7 +251,11 @@ class Heads(Widget):
     def cost(self, found):
         """Write the four counts and draw how the multiplications divide."""
         words, end = self.words, {"text-anchor": "end"}
-        about = {"width": self.counted_width, "length": found["n"], "heads": self.num_heads}
+        about = {
+            "width": amount(self.counted_width, self.words),
+            "length": amount(found["n"], self.words),
+            "heads": self.num_heads,
+        }
         parts = [label(EDGE, COUNTS, say("widgets.heads.counts", **about), {"class": "muted"})]
         for line, key in enumerate(("parameters", "projection", "mixing", "memory")):
             y = COUNTS + 20 + 17 * line

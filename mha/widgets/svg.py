@@ -2,6 +2,8 @@
 
 import html
 
+FAINT = 0.07  # the ground that shows where a visible pair is, even where its weight is 0
+
 # In an <img> the page's style sheet does not reach the picture, so the still brings its own; widget.css says the same.
 STYLE = (
     "<style>svg{color:#1c2430}.w{fill:#2f8097}.muted{fill-opacity:.72}"

@@ -10,9 +10,9 @@ from mha.widgets import DotProduct
 TOKENS = ["[CLS]", "a", "b<i>", 'c"&', "d'", "interrogation", "日本"]
 
 
-def widget(seed, tokens=TOKENS, d_k=13, **settings):
+def widget(seed, tokens=TOKENS, width=13, **settings):
     rng = np.random.default_rng(seed)
-    q, k = rng.normal(0, 1.3, (2, len(tokens), d_k))
+    q, k = rng.normal(0, 1.3, (2, len(tokens), width))
     return DotProduct(tokens, q, k, **settings)
 
 
@@ -28,8 +28,8 @@ def cases():
             radius=int(rng.integers(0, 7)),
             query=int(rng.integers(0, 7)),
         )
-    yield widget(29, d_k=7, tokens=["only"])
-    yield widget(30, d_k=1, mask="causal", query=0)
+    yield widget(29, width=7, tokens=["only"])
+    yield widget(30, width=1, mask="causal", query=0)
     yield widget(31, mask="window", radius=0, query=3)
 
 
@@ -79,7 +79,7 @@ def test_control_that_moves_nothing_is_seen(run_node):
 
 def test_numbers_are_those_of_attention():
     shown = widget(3, d_k=5, mask="window", radius=2, temperature=2.0)
-    q, k = np.array(shown.q), np.array(shown.k)
+    q, k = np.array(shown.q)[:, :5], np.array(shown.k)[:, :5]
     expected = reference.attention_weights(q[None], k[None], mask=masks.window(2, 2), scale=0.5 / np.sqrt(5))[0]
     found = shown.compute()
     assert_equal(found["weights"], expected, rtol=1e-15)
@@ -90,12 +90,18 @@ def test_numbers_are_those_of_attention():
 def test_one_visible_key_has_no_entropy():
     found = widget(2, mask="causal", query=0).compute()
     assert (found["entropy"], found["limit"]) == (0, 0)
-    assert widget(2, mask="causal", query=0).sentence().startswith("“[CLS]” looks hardest at “[CLS]”: 100 %")
+    assert (
+        widget(2, mask="causal", query=0)
+        .sentence()
+        .startswith("Query 0, “[CLS]”, looks hardest at key 0, “[CLS]”: 100 %")
+    )
 
 
 def test_alt_says_settings_and_finding():
     alt = widget(4, scale=False, temperature=0.5, mask="window", radius=3, query=1).alt()
-    assert alt.startswith("7 tokens, d_k = 13, not divided by √d_k, temperature 0.5, window of ± 3. “a” looks hardest")
+    assert alt.startswith(
+        "7 tokens, d_k = 13, not divided by √d_k, temperature 0.5, window of ± 3. Query 1, “a”, looks hardest"
+    )
 
 
 @pytest.mark.parametrize(
