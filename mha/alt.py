@@ -16,14 +16,14 @@ ROWS = 8  # rows told one by one; of a larger picture only the clearest three
 
 def percent(share):
     """Return `share` (0 … 1) in whole percent, with its sign."""
-    return say("figures.names.percent", p=math.floor(100 * share + 0.5 + NOISE))
+    return say("figures.names.percent", p=math.floor(100 * share * (1 + NOISE) + 0.5))
 
 
 def number(x, digits=3):
     """Return `x` with `digits` significant digits, as prose writes it."""
-    text = f"{x * (1 + NOISE / 100):.{digits}g}"
-    if math.isfinite(x) and 10**digits <= abs(x) < 1e9:
-        text = f"{float(text):,.0f}"
+    text = f"{x * (1 + 2 * 10 ** -(digits + 2)):.{digits}g}"
+    if min(1e4, 10**digits) <= abs(x) < 1e9:
+        text = f"{float(text):,}".removesuffix(".0")
     return ("0" if x == 0 else text).replace("-", "−")
 
 

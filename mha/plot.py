@@ -202,7 +202,8 @@ def _rgba(color, alpha):
 
 
 def _map(ax, rgba):
-    ax.imshow(np.round(rgba * 255).astype(np.uint8), aspect="equal")
+    if rgba.size:
+        ax.imshow(np.round(rgba * 255).astype(np.uint8), aspect="equal")
     ax.spines[:].set_visible(False)
 
 

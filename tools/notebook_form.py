@@ -25,10 +25,13 @@ def write(path, notebook):
 
 def dumps(notebook):
     """Return the text of the notebook in canonical form; a second time round changes nothing."""
+    return nbformat.writes(canonical(notebook)).rstrip("\n") + "\n"
+
+
+def canonical(notebook):
     cells = [_canonical_cell(cell) for cell in notebook.cells if cell.source.strip()]
     _name_by_content(cells)
-    canonical = nbformat.from_dict({"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5})
-    return nbformat.writes(canonical).rstrip("\n") + "\n"
+    return nbformat.from_dict({"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5})
 
 
 def _canonical_cell(cell):

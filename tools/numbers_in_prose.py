@@ -12,7 +12,7 @@ import sys
 from notebook_form import NOTEBOOKS, ROOT, read, write
 
 NUMBER = r"[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+−]?\d+)?"
-PRINTED = re.compile(rf"^(?P<label>\S.*?) = (?P<number>{NUMBER})(?P<unit>\D.*|)$", re.MULTILINE)
+PRINTED = re.compile(rf"^(?P<label>\S.*) = (?P<number>{NUMBER})(?P<unit>[^\d\n].*|)$", re.MULTILINE)
 MARK = re.compile(r"<!--=(?:(?P<stem>\w+): )?(?P<label>.+?)-->")
 
 
@@ -61,7 +61,7 @@ def _tie(before, number, unit):
         raise LookupError(f"expected a number such as {number + unit!r} right before it, got {before[-20:]!r}")
     if _bare(old["value"]) == _bare(number + unit):
         return before
-    return before[: old.start()] + number.replace("-", "−") + unit + old["closing"]
+    return before[: old.start()] + number.replace("-", "−", number.startswith("-")) + unit + old["closing"]
 
 
 def _bare(value):

@@ -1,5 +1,7 @@
 """The notebooks obey the rules, and each rule catches the fault that it is there for."""
 
+import inspect
+
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -7,6 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 import notebook_form
 import notebook_rules as rules
 import numbers_in_prose
+from mha import alt
 
 CHAPTERS = sorted(notebook_form.NOTEBOOKS.glob("*.ipynb"))
 
@@ -40,14 +43,7 @@ def html(text):
 
 PICTURE = '<figure><img alt="Query 0 puts 82 % on key 0." src="data:image/svg+xml,%3Csvg/%3E"></figure>'
 DRAW = "rng = np.random.default_rng(5)\nx = rng.normal(size=3)"
-PASTED = """
-def percent_again(share, digits=3):
-    # a comment and another name do not hide it
-    text = f"{x * (1 + NOISE / 100):.{digits}g}"
-    if math.isfinite(x) and 10**digits <= abs(x) < 1e9:
-        text = f"{float(text):,.0f}"
-    return text
-"""
+PASTED = f"# another comment\n{inspect.getsource(alt.number).replace('def number', 'def my_number')}"
 
 FINE = [
     (rules.is_executed, notebook("1", "2")),
