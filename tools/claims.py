@@ -1,7 +1,7 @@
 """Carry what the chapters printed into `book/claims.yml`, or check that it is there.
 
-    python tools/claims.py --update    write the `measured:` lines
-    python tools/claims.py --check     fail where a record and its chapter differ
+python tools/claims.py --update    write the `measured:` lines
+python tools/claims.py --check     fail where a record and its chapter differ
 """
 
 import argparse

@@ -13,7 +13,9 @@ def share_html_visitors(app: Sphinx) -> None:
         handlers["singlehtml"] = {**handlers.get("html", {}), **handlers["singlehtml"]}
 
 
-def drop_repeated_scripts(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document) -> None:
+def drop_repeated_scripts(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document
+) -> None:
     """sphinx-thebe adds its inline script twice, and the second copy is an error on every page."""
     scripts = context.get("script_files", [])
     scripts[:] = {(script.filename or "", script.attributes.get("body")): script for script in scripts}.values()

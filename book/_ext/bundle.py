@@ -64,7 +64,9 @@ def read(part: Part) -> bytes:
     except (PackageNotFoundError, FileNotFoundError) as error:
         raise ExtensionError(f'the book needs {part.package}: pip install "mha[book]"') from error
     if (found := hashlib.sha256(content).hexdigest()) != part.sha256:
-        raise ExtensionError(f"{part.file} of {part.package} is not the file we know: expected {part.sha256}, got {found}")
+        raise ExtensionError(
+            f"{part.file} of {part.package} is not the file we know: expected {part.sha256}, got {found}"
+        )
     return content
 
 

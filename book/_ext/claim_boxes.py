@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 from docutils import nodes
-from sphinx.addnodes import pending_xref
+from optional_links import optional_link
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
@@ -59,30 +59,16 @@ def box(record: Record, link: nodes.Node, place: nodes.Node, ids: list[str]) -> 
     claim += paragraph(record["claim"], place, "claim-text")
     for section, sentence in record["claim_ja"].items():
         quoted = nodes.inline("", "", *inline(sentence), classes=["language-ja"])
-        claim += nodes.paragraph("", "", quoted, nodes.inline("", f" {section}", classes=["section"]), classes=["claim-ja"])
+        claim += nodes.paragraph(
+            "", "", quoted, nodes.inline("", f" {section}", classes=["section"]), classes=["claim-ja"]
+        )
     if record["measured"]:
         measured = nodes.strong("", "", *inline(record["measured"]))
-        claim += nodes.paragraph("", "", nodes.Text(say("site.claims.measured") + " "), measured, classes=["claim-measured"])
+        claim += nodes.paragraph(
+            "", "", nodes.Text(say("site.claims.measured") + " "), measured, classes=["claim-measured"]
+        )
     claim += paragraph(record["sentence"], place)
     return claim
-
-
-def link_to(label: str, words: nodes.Node, docname: str, *, use_title: bool = False) -> pending_xref:
-    """A reference that falls back to its own words while its target is not written."""
-    return pending_xref(
-        "",
-        words,
-        refdoc=docname,
-        refdomain="std",
-        reftype="ref",
-        refexplicit=not use_title,
-        reftarget=label,
-        mha_optional=True,
-    )
-
-
-def keep_words(app: Sphinx, env: BuildEnvironment, node: nodes.Element, words: nodes.Node) -> nodes.Node | None:
-    return words if node.get("mha_optional") else None
 
 
 class DrawClaims(SphinxTransform):
@@ -110,7 +96,7 @@ class DrawClaims(SphinxTransform):
                 )
             label, docname = f"claim-{name.lower()}", self.env.docname
             title = say("site.claims.title", id=name)
-            link = link_to(f"ledger-{name.lower()}", nodes.inline("", title), docname)
+            link = optional_link(docname, "std", "ref", f"ledger-{name.lower()}", nodes.inline("", title))
             raw.parent.replace(raw, box(record | {"measured": measured}, link, raw, [label]))
             register(self.env, docname, label, title)
 
@@ -125,7 +111,7 @@ class ClaimLedger(SphinxDirective):
             place = nodes.paragraph()
             place.source, place.line = self.get_source_info()
             label, title = f"ledger-{name.lower()}", say("site.claims.title", id=name)
-            link = link_to(f"claim-{name.lower()}", nodes.inline("", title), self.env.docname)
+            link = optional_link(self.env.docname, "std", "ref", f"claim-{name.lower()}", nodes.inline("", title))
             boxes.append(box(record, link, place, [label]))
             register(self.env, self.env.docname, label, title)
         return boxes
@@ -151,9 +137,9 @@ def warn_missing(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    app.setup_extension("optional_links")
     app.add_transform(DrawClaims)
     app.add_directive("claim-ledger", ClaimLedger)
     app.connect("env-get-outdated", load)
     app.connect("env-check-consistency", warn_missing)
-    app.connect("missing-reference", keep_words)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

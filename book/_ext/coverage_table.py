@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import yaml
-from claim_boxes import link_to
 from docutils import nodes
+from optional_links import optional_link
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
@@ -29,11 +29,14 @@ class CoverageTable(SphinxDirective):
 
     def row(self, number: str, title: str, chapter: str, label: str = "", preview: str = "") -> nodes.row:
         words = nodes.inline("", say("site.coverage.not_yet", chapter=chapter), classes=["not-yet"])
-        place = [link_to(label, words, self.env.docname, use_title=True) if label else words]
+        place = [self.link_to(label, words) if label else words]
         if preview:
-            glimpse = link_to(preview, nodes.inline("", "–"), self.env.docname, use_title=True)
+            glimpse = self.link_to(preview, nodes.inline("", "–"))
             place += [nodes.Text(f" ({say('site.coverage.preview')} "), glimpse, nodes.Text(")")]
         return self.cells([nodes.Text(number)], [nodes.Text(title)], place)
+
+    def link_to(self, label: str, words: nodes.Node) -> nodes.Node:
+        return optional_link(self.env.docname, "std", "ref", label, words, use_title=True)
 
     def cells(self, *contents: list[nodes.Node]) -> nodes.row:
         return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", *content)) for content in contents))
@@ -45,7 +48,7 @@ def write_again(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.setup_extension("claim_boxes")
+    app.setup_extension("optional_links")
     app.add_directive("coverage-table", CoverageTable)
     app.connect("env-updated", write_again)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

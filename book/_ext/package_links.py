@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from docutils import nodes
+from optional_links import optional_link
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -20,16 +21,8 @@ class LinkNames(SphinxPostTransform):
             name = literal.astext()
             linked = isinstance(literal.parent, pending_xref | nodes.reference | nodes.title)
             if NAME.fullmatch(name) and not linked:
-                link = pending_xref(
-                    "",
-                    refdoc=self.env.docname,
-                    refdomain="py",
-                    reftype="obj",
-                    reftarget=self.documented(name),
-                    mha_optional=True,
-                )
+                link = optional_link(self.env.docname, "py", "obj", self.documented(name), literal.deepcopy())
                 literal.parent.replace(literal, link)
-                link += literal
 
     def documented(self, name: str) -> str:
         """A function is documented under the door of its floor, whatever file it is written in."""
@@ -41,6 +34,6 @@ class LinkNames(SphinxPostTransform):
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.setup_extension("triangle")
-    app.setup_extension("claim_boxes")  # which keeps the words of a name without an entry
+    app.setup_extension("optional_links")
     app.add_post_transform(LinkNames)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -13,7 +13,11 @@ ROOT = Path(__file__).parents[2]
 RECORDS = yaml.safe_load((ROOT / "book/claims.yml").read_text())
 FIELDS = {"id", "claim_ja", "claim", "chapter", "label", "evidence", "verdict", "sentence", "measured"}
 VERDICTS = {"holds", "holds, with conditions", "does not hold as stated", "open"}
-SECTIONS = {f"{document}{number}" for document, entries in yaml.safe_load((ROOT / "book/coverage.yml").read_text()).items() for number in entries}
+SECTIONS = {
+    f"{document}{number}"
+    for document, entries in yaml.safe_load((ROOT / "book/coverage.yml").read_text()).items()
+    for number in entries
+}
 NOTEBOOKS = {path.stem: json.loads(path.read_text()) for path in ROOT.glob("notebooks/*.ipynb")}
 
 LEDGER = """\

@@ -68,7 +68,9 @@ def test_methods_are_read(build, tmp_path):
     from triangle import cited
 
     path = tmp_path / "heads.py"
-    path.write_text('class Heads:\n    """Book: {eq}`multi`."""\n\n    def one(self):\n        """Book: {eq}`single`."""\n')
+    path.write_text(
+        'class Heads:\n    """Book: {eq}`multi`."""\n\n    def one(self):\n        """Book: {eq}`single`."""\n'
+    )
     assert list(cited(path)) == [("Heads", "multi"), ("Heads.one", "single")]
 
 
@@ -80,5 +82,3 @@ def test_equation_labels_are_not_typed_twice():
         for label in re.findall(r"\$\$ \(([\w-]+)\)", path.read_text())
     ]
     assert len(labels) == len(set(labels))
-
-
