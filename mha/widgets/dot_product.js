@@ -97,7 +97,8 @@ export function picture(state) {
     const bar = { x: x - cell / 2 + 3, y: BASE - tall, width: cell - 6, height: tall, class: "w" };
     parts.push(tag("rect", bar), label(x, BASE - tall - 4, share, middle), label(x, BASE + 16, score, middle));
   }
-  parts.push(tag("path", { d: `M${LEFT} ${BASE}h${SIZE}`, stroke: "currentColor", "stroke-opacity": 0.5 }));
+  for (const [y, faint] of [[BASE - TALL, 0.15], [BASE, 0.5]])
+    parts.push(tag("path", { d: `M${LEFT} ${y}h${SIZE}`, stroke: "currentColor", "stroke-opacity": faint }));
   return canvas(WIDTH, HEIGHT, parts.join(""));
 }
 

@@ -160,7 +160,8 @@ class DotProduct(Widget):
             score = "–" if hidden else f"{found['scores'][self.query, j]:.1f}".replace("-", "−")
             bar = {"x": x - cell / 2 + 3, "y": BASE - tall, "width": cell - 6, "height": tall, "class": "w"}
             parts += [tag("rect", bar), label(x, BASE - tall - 4, share, middle), label(x, BASE + 16, score, middle)]
-        parts.append(tag("path", {"d": f"M{LEFT} {BASE}h{SIZE}", "stroke": "currentColor", "stroke-opacity": 0.5}))
+        for y, faint in ((BASE - TALL, 0.15), (BASE, 0.5)):
+            parts.append(tag("path", {"d": f"M{LEFT} {y}h{SIZE}", "stroke": "currentColor", "stroke-opacity": faint}))
         return canvas(WIDTH, HEIGHT, "".join(parts))
 
     @staticmethod

@@ -93,7 +93,7 @@ def test_one_visible_key_has_no_entropy():
     assert (
         widget(2, mask="causal", query=0)
         .sentence()
-        .startswith("Query 0, “[CLS]”, looks hardest at key 0, “[CLS]”: 100 %")
+        .startswith("Query 0, “[CLS]”, looks hardest at key 0, “[CLS]”: 100 %")
     )
 
 
