@@ -9,7 +9,8 @@ ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "book" / "_build"
 COMPLETE = BUILD / "complete"  # the time of the last build without a warning
 
-JUPYTER_BOOK = "from jupyter_book.cli.main import main; main(prog_name='jupyter-book')"
+# Without its traceback, which says no more than "there was an error", below the error itself.
+JUPYTER_BOOK = "import sys; sys.tracebacklimit = 0; from jupyter_book.cli.main import main; main()"
 COMMAND = [sys.executable, "-c", JUPYTER_BOOK, "build", ".", "--path-output", "book", "-W", "-n", "--keep-going"]
 
 

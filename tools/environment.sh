@@ -19,9 +19,10 @@ find_python() {
             echo "$candidate"
             return
         fi
-        found="${found:-} $candidate ($("$candidate" --version 2>&1 || true))"
+        command -v "$candidate" >/dev/null && version=$("$candidate" --version 2>&1) || version="not there"
+        found="${found:-}, $candidate ($version)"
     done
-    stop "Python 3.11 or newer is needed; tried:$found" \
+    stop "Python 3.11 or newer is needed; tried ${found#, }." \
          "Install one, or name it: make book PYTHON=/path/to/python3.12"
 }
 
