@@ -59,9 +59,9 @@ class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that
 def _plain_backward(q, k, v, see, causal, scale, d_out):
     if causal:
         see = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
-    dtypes = q.dtype, k.dtype, v.dtype
     p = formula.weights(q, k, see, scale=scale)
+    dtype = q.dtype
     q, k, v, d_out = (formula.wide(x) for x in (q, k, v, d_out))
     d_p = d_out @ v.mT
     d_s = p * (d_p - (p * d_p).sum(-1, keepdim=True))
-    return tuple(x.to(dtype) for x, dtype in zip(((d_s @ k) * scale, d_s.mT @ (q * scale), p.mT @ d_out), dtypes))
+    return tuple(x.to(dtype) for x in ((d_s @ k) * scale, d_s.mT @ (q * scale), p.mT @ d_out))

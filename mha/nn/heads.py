@@ -131,4 +131,5 @@ class MultiHeadAttention(nn.Module):
         return torch_mha.convert_to(self, batch_first)
 
     def extra_repr(self):
-        return f"d_model={self.d_model}, num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, d_head={self.d_head}"
+        names = "d_model", "num_heads", "num_kv_heads", "d_head", "position", "scale", "softcap", "dropout"
+        return ", ".join(f"{name}={getattr(self, name)}" for name in names if getattr(self, name) is not None)

@@ -17,9 +17,8 @@ def select(q, k, v, see):
     `v` may be None, where only scores are wanted.
     """
     given = [x for x in (q, k, v) if x is not None]
-    if not torch.compiler.is_compiling() and not transformed(*given):
-        if math.isfinite(sum(x.detach().sum() for x in given)):
-            return q, k, v, None
+    if not torch.compiler.is_compiling() and not transformed(*given) and _finite(given):
+        return q, k, v, None
     bad = ~k.isfinite().all(-1)
     if v is not None:
         bad = bad | ~v.isfinite().all(-1)
@@ -29,3 +28,7 @@ def select(q, k, v, see):
     sees_bad = (see & bad[..., None, :]).any(-1, keepdim=True)
     poison = torch.where(sees_bad, math.nan, 0.0).to(q.dtype)
     return torch.where(see.any(-1, keepdim=True), q, 0.0), k, v, poison
+
+
+def _finite(tensors):
+    return math.isfinite(sum(x.detach().sum() for x in tensors))  # one sum each: far cheaper than looking at each entry

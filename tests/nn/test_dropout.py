@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from compare import assert_equal
 
+from compare import assert_equal
 from mha.dropout import Dropout
 from mha.nn.dropout import factors
 
