@@ -1,0 +1,172 @@
+"""Widgets on a page of their own: they live without a kernel, obey mouse and keyboard, and leave each other alone."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from browser.visit import picture, served, still_controls, visit
+from mha.widgets import DotProduct, Heads
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parents[2]
+TOKENS = ["[CLS]", "call", "me", "Ishmael", ".", "some", "<years>", "ago", "never", "mind", "[SEP]"]
+STYLE = "html{color-scheme:light dark}body{margin:0 auto;padding:0 20px;max-width:46rem}"
+
+
+def hydrate():
+    spec = importlib.util.spec_from_file_location("hydrate", ROOT / "book/_ext/hydrate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def write_page(folder, widgets, fault=None):
+    """Write a page as the site does: its extension writes the modules and names the files that the page needs."""
+    extension, static = hydrate(), folder / "_static"
+    files = []
+    app = SimpleNamespace(
+        builder=SimpleNamespace(format="html"),
+        outdir=folder,
+        add_css_file=lambda file: files.append(f'<link rel="stylesheet" href="_static/{file}">'),
+        add_js_file=lambda file, loading_method: files.append(f'<script defer src="_static/{file}"></script>'),
+    )
+    body = "".join(widget.to_html() for widget in widgets)
+    extension.write_sources(app)
+    extension.add_scripts(app, "index", "page.html", {"body": body}, None)
+    (static / "hydrate.js").write_text((ROOT / "book/assets/hydrate.js").read_text(encoding="utf-8"), encoding="utf-8")
+    if fault:
+        name, old, new = fault
+        path = static / "widgets" / name
+        old, new = (json.dumps(text)[1:-1] for text in (old, new))
+        source = path.read_text(encoding="utf-8")
+        assert source.count(old) == 1, f"the fault is planted nowhere: {old}"
+        path.write_text(source.replace(old, new), encoding="utf-8")
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+    page = f"<!doctype html><html lang='en'><title>Widgets</title>{head}<style>{STYLE}</style>{''.join(files)}{body}"
+    (folder / "index.html").write_text(page, encoding="utf-8")
+
+
+def widgets():
+    q, k = np.random.default_rng(11).normal(0, 1.3, (2, 12, len(TOKENS), 32))
+    return [DotProduct(TOKENS, q[0], k[0], query=3), DotProduct(TOKENS, q[1], k[1]), Heads(TOKENS, q, k)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    write_page(folder, widgets())
+    return folder
+
+
+@pytest.fixture(params=["http", "file"])
+def address(request, folder):
+    if request.param == "file":
+        yield f"file://{folder}/index.html"
+    else:
+        with served(folder) as host:
+            yield f"{host}/index.html"
+
+
+def test_every_control_moves_its_picture_and_no_other(browser, address):
+    with visit(browser, address) as (page, seen):
+        lives = page.locator(".mha-live").all()
+        assert len(lives) == 3
+        first = [picture(live) for live in lives]
+        for live in lives:
+            others = [other for other in lives if other is not live]
+            assert still_controls(live) == []
+            live.locator(".mha-chip").nth(1).click()
+            assert picture(live) != first[lives.index(live)]
+            assert [picture(other) for other in others] == [first[lives.index(other)] for other in others]
+            live.locator("button").click()
+        assert (seen.outside, seen.errors) == ([], [])
+
+
+def test_control_that_moves_nothing_is_reported(browser, tmp_path):
+    deaf = ("dot_product.js", "(scale ? 1 / Math.sqrt(d_k) : 1) / temperature", "scale ? 1 / Math.sqrt(d_k) : 1")
+    write_page(tmp_path, widgets()[:1], fault=deaf)
+    with visit(browser, f"file://{tmp_path}/index.html") as (page, _):
+        assert still_controls(page.locator(".mha-live")) == ["Temperature by keyboard", "Temperature by mouse"]
+
+
+def test_outside_request_is_counted(browser, tmp_path):
+    (tmp_path / "index.html").write_text("<!doctype html><img alt='' src='http://example.com/x.png'>")
+    with visit(browser, f"file://{tmp_path}/index.html") as (_, seen):
+        assert seen.outside == ["http://example.com/x.png"]
+        assert len(seen.errors) == 1
+
+
+def test_live_picture_is_the_still(browser, folder):
+    with visit(browser, f"file://{folder}/index.html") as (page, _):
+        for widget, live in zip(widgets(), page.locator(".mha-live").all(), strict=True):
+            svg = live.locator("svg")
+            assert svg.get_attribute("aria-label") == widget.alt()
+            assert svg.get_attribute("role") == "img"
+            drawn = page.evaluate(
+                "s => new DOMParser().parseFromString(s, 'text/html').body.textContent", widget.picture()
+            )
+            assert svg.evaluate("s => s.textContent") == drawn
+            assert live.locator("[aria-live=polite]").inner_text() == widget.sentence()
+
+
+def test_click_on_the_picture_chooses(browser, folder):
+    with visit(browser, f"file://{folder}/index.html") as (page, _):
+        dot_product, _, heads = page.locator(".mha-live").all()
+        dot_product.locator("svg rect.pick[data-value='5']").click()
+        assert "Query 5, “some”" in dot_product.locator("[aria-live]").inner_text()
+        assert dot_product.get_by_role("radio").nth(5).is_checked()
+        heads.locator("svg rect.pick[data-value='7']").last.click()
+        assert heads.locator("[aria-live]").inner_text().startswith("Head 7 of 12 reads columns 224 to 255")
+
+
+def test_new_split_keeps_looking_at_the_same_columns(browser, folder):
+    with visit(browser, f"file://{folder}/index.html") as (page, _):
+        heads = page.locator(".mha-live").nth(2)
+        heads.locator("svg rect.pick[data-value='7']").last.click()
+        heads.locator(".mha-chip", has_text="24").click()
+        assert "Head 14 of 24 reads columns 224 to 239" in heads.locator("[aria-live]").inner_text()
+        assert "what-if" in heads.locator("[aria-live]").inner_text()
+        heads.locator(".mha-chip", has_text="6").last.click()
+
+
+def test_reader_without_eyes_or_mouse(browser, folder):
+    """Each control has a name, says its value, is at least 44 pixels high and shows where the focus is."""
+    with visit(browser, f"file://{folder}/index.html") as (page, _):
+        inputs = page.locator(".mha-live :is(input, select, button)").all()
+        for inner in inputs:
+            assert inner.evaluate("i => (i.labels?.[0] ?? i).innerText.trim()")
+            hit = inner.evaluate("i => (i.labels?.[0] ?? i).getBoundingClientRect().toJSON()")
+            assert min(hit["width"], hit["height"]) >= 44
+            if inner.evaluate("i => i.matches('input, select')"):
+                assert inner.evaluate("i => i.dataset.lmSuppressShortcuts") == ""
+        for fieldset in page.locator(".mha-live fieldset").all():
+            assert fieldset.locator("legend").inner_text()
+        page.keyboard.press("Tab")
+        assert page.evaluate("getComputedStyle(document.activeElement.parentElement).outlineStyle") == "solid"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_phone_does_not_scroll_sideways(browser, folder, scheme):
+    with visit(browser, f"file://{folder}/index.html", width=390, scheme=scheme) as (page, _):
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+        assert page.locator(".mha-live svg").first.bounding_box()["width"] > 340
+
+
+def test_print_shows_the_still(browser, folder):
+    with visit(browser, f"file://{folder}/index.html") as (page, _):
+        assert not page.locator(".mha-widget > img").first.is_visible()
+        page.emulate_media(media="print")
+        assert page.locator(".mha-widget > img").first.is_visible()
+        assert not page.locator(".mha-live").first.is_visible()
+
+
+def test_page_without_widget_loads_nothing():
+    files = []
+    app = SimpleNamespace(add_css_file=files.append, add_js_file=lambda file, **_: files.append(file))
+    hydrate().add_scripts(app, "index", "page.html", {"body": "<p>words</p>"}, None)
+    assert files == []
