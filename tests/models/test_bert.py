@@ -1,0 +1,92 @@
+"""Our Bert is transformers' BertModel: hidden states, attention and gradients, random weights of std 0.3."""
+
+import pytest
+import torch
+
+import mha.masks as masks
+from exact import assert_same_function, redraw
+from mha.models.bert import Bert, BertConfig, from_hub_names
+
+transformers = pytest.importorskip("transformers")
+
+SIZES = BertConfig(
+    vocab_size=101, num_segments=3, max_length=17, num_layers=2, d_model=35, num_heads=5, d_mlp=23, norm_eps=1e-12
+)
+GENERATOR = torch.Generator().manual_seed(11)
+TOKENS = torch.randint(1, SIZES.vocab_size, (3, 13), generator=GENERATOR)  # theirs gives padding, 0, no gradient
+SEGMENTS = torch.randint(SIZES.num_segments, (3, 13), generator=GENERATOR)
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    config = transformers.BertConfig(
+        vocab_size=SIZES.vocab_size,
+        type_vocab_size=SIZES.num_segments,
+        max_position_embeddings=SIZES.max_length,
+        num_hidden_layers=SIZES.num_layers,
+        hidden_size=SIZES.d_model,
+        num_attention_heads=SIZES.num_heads,
+        intermediate_size=SIZES.d_mlp,
+        layer_norm_eps=SIZES.norm_eps,
+        attn_implementation="eager",
+    )
+    return redraw(transformers.BertModel(config, add_pooling_layer=False), seed=5)
+
+
+def ours(theirs, dtype=torch.float32):
+    model = Bert(SIZES)
+    model.load_state_dict(from_hub_names(theirs.state_dict()))
+    return model.eval().to(dtype)
+
+
+def test_hidden_states_and_attention(theirs):
+    single, double = ours(theirs), ours(theirs, torch.float64)
+    with torch.no_grad():
+        output = theirs(TOKENS, token_type_ids=SEGMENTS, output_attentions=True)
+        hidden = (model(TOKENS, segments=SEGMENTS) for model in (single, double))
+        assert_same_function(output.last_hidden_state, *hidden, label="hidden states")
+    maps = (model.attention_maps(TOKENS, segments=SEGMENTS) for model in (single, double))
+    assert_same_function(torch.stack(output.attentions), *maps, label="attention")
+
+
+def test_padding(theirs):
+    lengths = torch.tensor([13, 7, 1])
+    kept = torch.arange(13) < lengths[:, None]
+    with torch.no_grad():
+        expected = theirs(TOKENS, attention_mask=kept.long()).last_hidden_state[kept]
+        hidden = (ours(theirs, dtype)(TOKENS, mask=masks.lengths(lengths)) for dtype in (torch.float32, torch.float64))
+        assert_same_function(expected, *(x[kept] for x in hidden), label="padded")
+
+
+def test_gradients(theirs):
+    def gradients(model, hidden):
+        weight = torch.linspace(-1, 1, hidden.numel(), dtype=hidden.dtype).reshape(hidden.shape)
+        (hidden * weight).sum().backward()
+        return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+    single, double = ours(theirs), ours(theirs, torch.float64)
+    theirs.zero_grad()
+    expected = from_hub_names(gradients(theirs, theirs(TOKENS, token_type_ids=SEGMENTS).last_hidden_state))
+    single, double = (gradients(model, model(TOKENS, segments=SEGMENTS)) for model in (single, double))
+    assert expected.keys() == single.keys()
+    for name in expected:
+        if name.endswith("k_proj.bias"):  # a constant added to every key moves no weight: this gradient is zero
+            assert float(expected[name].abs().max()) < 1e-3 * float(expected[name[:-4] + "weight"].abs().max())
+            continue
+        assert_same_function(expected[name], single[name], double[name], label=name)
+
+
+def test_oracle_sees_swapped_norms(theirs):
+    faulty = ours(theirs), ours(theirs, torch.float64)
+    for model in faulty:
+        block = model.blocks[1]
+        block.attention_norm, block.mlp_norm = block.mlp_norm, block.attention_norm
+    with torch.no_grad():
+        expected, *hidden = theirs(TOKENS).last_hidden_state, *(model(TOKENS) for model in faulty)
+    with pytest.raises(AssertionError, match="hidden states"):
+        assert_same_function(expected, *hidden, label="hidden states")
+
+
+def test_no_more_tokens_than_positions(theirs):
+    with pytest.raises(ValueError, match=r"length 18: expected at most 17"):
+        ours(theirs)(torch.zeros(1, 18, dtype=torch.long))
