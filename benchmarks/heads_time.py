@@ -15,7 +15,7 @@ from mha import nn
 D_MODEL, BATCH, LENGTHS, HEADS, ROUNDS = 512, 2, (128, 512), (1, 2, 4, 8, 16, 32), 25
 
 
-def plain(q, k, v, **options):
+def plain(q, k, v, *, dropout=None, **options):
     """Attention that stores its weights."""
     return nn.attention_weights(q, k, **options) @ v
 

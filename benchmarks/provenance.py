@@ -8,7 +8,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent.parent / "mha/data/results"
 
 
 def provenance(packages=("numpy", "torch")):
@@ -34,7 +34,7 @@ def processor():
 
 
 def save(name, result, *, note=""):
-    """Write `results/<name>.json`."""
+    """Write `mha/data/results/<name>.json`, where `mha.data.result` finds it."""
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps({"provenance": provenance(), "note": note, **result}, indent=1, ensure_ascii=False)
     (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
