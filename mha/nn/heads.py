@@ -59,6 +59,7 @@ class MultiHeadAttention(nn.Module):
             shapes.check_heads(d_model, num_heads)
             d_head = d_model // num_heads
         self.d_head = d_head
+        Dropout(dropout, seed=0)  # refuses what is not a probability
         self.position, self.scale, self.softcap, self.dropout, self.core = position, scale, softcap, dropout, core
         options = {"bias": bias, "device": device, "dtype": dtype}
         d_queries, d_keys = self.num_heads * self.d_head, self.num_kv_heads * self.d_head
@@ -119,7 +120,7 @@ class MultiHeadAttention(nn.Module):
     def _dropout(self):
         if not self.training or self.dropout == 0:
             return None
-        return Dropout(self.dropout, int(torch.randint(2**31, ())))
+        return Dropout(self.dropout, torch.randint(2**31, (), device=self.out_proj.weight.device))
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention):
