@@ -24,13 +24,15 @@ class Dropout:
     """
 
     p: float
-    seed: int
+    seed: int  # or an integer tensor without axes: so torch.compile can draw it in the graph
 
     def __post_init__(self):
         if isinstance(self.p, bool) or not isinstance(self.p, Real):
             raise TypeError(f"p is {self.p!r}: expected a number, the probability of dropping a weight")
         if not 0 <= self.p < 1:
             raise ValueError(f"p is {self.p}: expected 0 ≤ p < 1, the probability of dropping a weight")
+        if hasattr(self.seed, "detach") and self.seed.ndim == 0 and not self.seed.is_floating_point():
+            return
         if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer):
             raise TypeError(f"seed is {self.seed!r}: expected an integer")
         if not 0 <= self.seed < 2**63:
@@ -39,7 +41,7 @@ class Dropout:
     def kept(self, shape):
         """Return a boolean array of this shape (b, h, i, j): True = this weight is kept."""
         offsets = np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
-        return uniform(self.seed, offsets) > np.float32(self.p)
+        return uniform(int(self.seed), offsets) > np.float32(self.p)
 
     def factors(self, shape):
         """Return what the weights are multiplied by: 0, or 1 / (1 − p)."""
