@@ -7,6 +7,7 @@ from importlib import import_module
 
 _FUNCTIONS = {"attention": "floors", "which": "floors"}
 _MODULES = {  # and the extra that each needs
+    "alt": None,
     "analysis": None,
     "book": "book",
     "cost": None,

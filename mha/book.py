@@ -48,7 +48,7 @@ def to_svg(fig):
     from mha.plot import RC
 
     with mpl.rc_context(RC), io.StringIO() as buffer:
-        fig.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+        fig.savefig(buffer, format="svg", bbox_inches="tight")
         svg = "<svg" + buffer.getvalue().partition("<svg")[2]
     for pattern, replacement in SLIM:
         svg = re.sub(pattern, replacement, svg)
@@ -60,7 +60,6 @@ def source(obj):
 
     The page turns the name into a link to the API entry. Of a long docstring only the first paragraph is shown.
     """
-    obj = inspect.unwrap(obj)
     code = _shorten_docstring(textwrap.dedent(inspect.getsource(obj)))
     display(Markdown(f"`{obj.__module__}.{obj.__qualname__}`\n\n```python\n{code.rstrip()}\n```"))
 

@@ -13,6 +13,7 @@ from mha.text import say
 
 try:
     import matplotlib as mpl
+    from cycler import cycler
     from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
@@ -28,7 +29,7 @@ MARKERS = ("o", "s", "^", "D")
 FAINT = 0.07  # opacity of the ground that shows where a map is, even where its weights are 0
 
 RC = {
-    "axes.prop_cycle": mpl.cycler(color=COLORS, linestyle=DASHES, marker=MARKERS),
+    "axes.prop_cycle": cycler(color=COLORS, linestyle=DASHES, marker=MARKERS),
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlesize": 10,

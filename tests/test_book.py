@@ -1,12 +1,12 @@
 """What a chapter shows is HTML or Markdown that any reader's program displays, and the same bytes each time."""
 
-import html
 import re
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
 
+import notebook_rules
 from mha import alt, book, plot
 
 ALT = 'Query 0 puts 82 % on "key" 0 & the rest < 5 %.'
@@ -30,15 +30,15 @@ def shown(monkeypatch):
 def figure():
     fig, ax = plot.figure(3, 2)
     plot.weights(ax, [[1.0, 0.0], [0.25, 0.75]], title=r"$\sqrt{d_k}$")
-    ax.text(0, 0, "black by Matplotlib's default")
+    ax.plot([0, 1], [0, 1], color="black")
     return fig
 
 
 def test_figure_is_an_svg_with_words(shown):
     data = shown(book.show, figure(), alt=ALT, caption="Weights & more", name="fig-w")
     pattern = r'<figure class="mha-figure" data-name="fig-w"><img alt="(.*?)" src="data:image/svg\+xml,(.*?)">'
-    alt, picture = re.match(pattern, data).groups()
-    assert html.unescape(alt) == ALT
+    picture = re.match(pattern, data)[2]
+    assert notebook_rules.alt_texts(data) == [ALT]
     assert data.endswith("<figcaption>Weights &amp; more</figcaption></figure>")
     ElementTree.fromstring(unquote(picture))
 
@@ -51,6 +51,7 @@ def test_svg_takes_the_colour_of_the_page():
     svg = book.to_svg(figure())
     assert "prefers-color-scheme:dark" in svg
     assert "fill:currentColor" in svg
+    assert "stroke: currentColor" in svg
     assert "#000000" not in svg
     assert "<metadata" not in svg
     assert "\n" not in svg

@@ -58,7 +58,7 @@ def shows_pictures_with_words(notebook):
             if mime.startswith("image/"):
                 yield f"{mime} bypasses mha.book.show: {_opening(cell)}"
             if mime == "text/html":
-                for alt in _alts(content):
+                for alt in alt_texts(content):
                     if alt is None or PATH.search(alt.strip()) or len(alt.split()) < 4:
                         yield f"alt must be a sentence, got {alt!r}: {_opening(cell)}"
 
@@ -159,7 +159,7 @@ def _opening(cell):
     return repr(cell.source.partition("\n")[0])
 
 
-def _alts(html):
+def alt_texts(html):
     found = []
 
     class Images(HTMLParser):
