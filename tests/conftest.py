@@ -10,6 +10,10 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import pytest
 
+import shape_annotations
+
+shape_annotations.install()
+
 NEEDS = ("browser", "pretrained")
 
 
