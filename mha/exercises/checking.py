@@ -44,7 +44,6 @@ def _check_number(exercise, answer):
 def _check_function(exercise, answer):
     cases = exercise.cases(np.random.default_rng(SEED))
     trials = [attempt(answer, inputs) for inputs in cases]
-    right = [attempt(exercise.solve, inputs) for inputs in cases]
     if trials[0].is_unanswered:
         hint = "returns_nothing" if trials[0].has_returned_none else "unanswered"
         return Verdict(exercise.id, False, "unanswered", say(f"exercises.verdict.{hint}"))
@@ -53,10 +52,11 @@ def _check_function(exercise, answer):
             name = exercise.parameters[trial.changed[0]]
             return Verdict(exercise.id, False, "mutated", say("exercises.verdict.mutated", name=name))
 
+    right = [exercise.solve(*inputs) for inputs in cases]
     failed = [
-        (trial, solved.output)
-        for trial, solved in zip(trials, right, strict=True)
-        if not agree(trial.output, solved.output, exercise.tolerance)
+        (trial, expected)
+        for trial, expected in zip(trials, right, strict=True)
+        if not agree(trial.output, expected, exercise.tolerance)
     ]
     if not failed:
         return Verdict(exercise.id, True, "all", say(f"exercises.{exercise.id}.praise"))

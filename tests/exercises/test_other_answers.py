@@ -1,0 +1,122 @@
+"""Right answers in another style pass: loops over positions, einsum, torch converted back."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from mha.exercises import check, registry
+
+
+def previous_token_score(weights):
+    n = weights.shape[-1]
+    return sum(weights[..., i, i - 1] for i in range(1, n)) / (n - 1)
+
+
+def sink_score(weights):
+    return weights[..., 0].sum(-1) / (weights.shape[-1] - 1) - weights[..., 0, 0] / (weights.shape[-1] - 1)
+
+
+def induction_score(weights, period):
+    n = weights.shape[-1]
+    return np.stack([weights[..., i, i - period + 1] for i in range(period, n)]).mean(0)
+
+
+def attention_distance(weights):
+    n = weights.shape[-1]
+    return sum(abs(i - j) * weights[..., i, j] for i in range(n) for j in range(n)) / n
+
+
+def looks_ahead(layer, x, t):
+    other = np.concatenate([x[:t], x[t:] + 1 + np.arange(x[t:].size).reshape(x[t:].shape)])
+    return not np.isclose(layer(other)[:t], layer(x)[:t]).all()
+
+
+def softmax(scores):
+    return np.exp(scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True))
+
+
+def attention_weights(q, k):
+    return torch.softmax(
+        torch.einsum("...id,...jd->...ij", *map(torch.tensor, (q, k))) * q.shape[-1] ** -0.5, -1
+    ).numpy()
+
+
+def causal_mask(n_q, n_k):
+    return np.array([[j <= i + n_k - n_q for j in range(n_k)] for i in range(n_q)])
+
+
+def attention(q, k, v, mask):
+    output = np.zeros((*q.shape[:-1], v.shape[-1]))
+    for i, visible in enumerate(mask):
+        if visible.any():
+            scores = np.einsum("...d,...jd->...j", q[..., i, :], k[..., visible, :]) / math.sqrt(q.shape[-1])
+            output[..., i, :] = np.einsum("...j,...je->...e", softmax(scores), v[..., visible, :])
+    return output
+
+
+def coldest_weights(scores):
+    best = np.isclose(scores, np.max(scores, axis=-1)[..., None]) * 1.0
+    return best / np.sum(best, axis=-1)[..., None]
+
+
+def softmax_backward(weights, d_weights):
+    jacobian = (
+        np.einsum("...j,jl->...jl", weights, np.eye(weights.shape[-1])) - weights[..., :, None] * weights[..., None, :]
+    )
+    return np.einsum("...jl,...j->...l", jacobian, d_weights)
+
+
+def split_heads(x, num_heads):
+    return np.stack(np.split(x, num_heads, axis=-1), axis=1)
+
+
+def join_heads(x):
+    return np.concatenate(list(x.swapaxes(0, 1)), axis=-1)
+
+
+def multi_head_attention(x, w_q, w_k, w_v, w_o, num_heads):
+    d = x.shape[-1] // num_heads
+    output = 0.0
+    for block in (slice(h * d, (h + 1) * d) for h in range(num_heads)):
+        scores = (x @ w_q[:, block]) @ (x @ w_k[:, block]).swapaxes(1, 2) / math.sqrt(d)
+        output = output + softmax(scores) @ (x @ w_v[:, block]) @ w_o[block]
+    return output
+
+
+def head_contributions(heads, w_o):
+    d = heads.shape[-1]
+    return np.stack([heads[:, h] @ w_o[h * d : (h + 1) * d] for h in range(heads.shape[1])], axis=1)
+
+
+def reorder_output_rows(w_o, order):
+    return np.concatenate([np.split(w_o, len(order))[head] for head in order])
+
+
+ANSWERS = {
+    "first-look-1": previous_token_score,
+    "first-look-2": sink_score,
+    "first-look-3": induction_score,
+    "first-look-4": attention_distance,
+    "first-look-5": looks_ahead,
+    "dot-product-1": softmax,
+    "dot-product-2": attention_weights,
+    "dot-product-3": causal_mask,
+    "dot-product-4": math.sqrt(sum(1.0 * 0.5**2 for _ in range(64))),
+    "dot-product-5": attention,
+    "dot-product-6": coldest_weights,
+    "dot-product-7": softmax_backward,
+    "heads-1": split_heads,
+    "heads-2": join_heads,
+    "heads-3": multi_head_attention,
+    "heads-4": head_contributions,
+    "heads-5": sum(p.numel() for p in torch.nn.MultiheadAttention(512, 8).parameters()),
+    "heads-6": reorder_output_rows,
+}
+
+
+@pytest.mark.parametrize("id", registry())
+def test_a_right_answer_in_another_style_passes(id):
+    verdict = check(id, ANSWERS[id])
+    assert verdict, verdict
