@@ -104,7 +104,7 @@ def lines(x, ys, *, x_label, digits=2):
     def line(label, y):
         y = np.asarray(y, dtype=np.float64)
         steps = np.diff(y)
-        noise = NOISE * np.abs(y).max(initial=0)
+        noise = 10.0**-digits * np.abs(y).max(initial=0)  # less than the digits told
         values = {"start": number(y[0], digits), "end": number(y[-1], digits)}
         if np.ptp(y) <= noise:
             change = say("figures.lines.stays", start=values["start"])

@@ -105,6 +105,9 @@ def lines(ax, x, ys, *, x_label="", y_label="", log="", title=""):
         ax.legend()
     if "x" in log:
         ax.set_xscale("log", base=2)
+        if len(x) <= 10:
+            ax.set_xticks(x, [f"{value:g}" for value in x])
+            ax.minorticks_off()
     if "y" in log:
         ax.set_yscale("log")
     ax.set(xlabel=x_label, ylabel=y_label, title=title)
