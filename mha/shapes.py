@@ -103,9 +103,9 @@ def visible(call, *, rows=slice(None), arange=np.arange, table=np.asarray):
         arange=arange,
         table=table,
     )
-    if see.ndim == 2 or see.shape[0] == 1:
+    if see.ndim == 2:
         return see
-    return see.reshape(*call.batch_shape, *see.shape[1:])
+    return see[0] if see.shape[0] == 1 else see.reshape(*call.batch_shape, *see.shape[1:])
 
 
 def broadcast(*shapes):
