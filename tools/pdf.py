@@ -1,0 +1,79 @@
+"""Print the whole book to `book/_build/attention-head-by-head.pdf` with Chromium; widgets appear as stills."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "book/_build"
+JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"
+PAGE = BUILD / "singlehtml/all.html"
+PDF = BUILD / "attention-head-by-head.pdf"
+
+# Solutions unfold, and a link to a file of this machine has no meaning on paper.
+PREPARE = """
+for (const part of document.querySelectorAll("details:not(.hide)")) part.open = true;
+for (const fold of document.querySelectorAll(".toggle-hidden")) fold.classList.remove("toggle-hidden");
+for (const lazy of document.querySelectorAll("img[loading=lazy]")) lazy.loading = "eager";
+for (const link of document.links) if (link.protocol === "file:" && link.pathname !== location.pathname) link.removeAttribute("href");
+document.documentElement.dataset.theme = document.documentElement.dataset.mode = "light";
+"""
+FOOTER = '<div style="width: 100%; font: 8pt serif; text-align: center"><span class="pageNumber"></span></div>'
+
+
+def chromium() -> str:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        sys.exit("no Chromium: install the package chromium, or name the program in CHROMIUM")
+    return found
+
+
+def build_single_page() -> None:
+    command = [sys.executable, "-c", JUPYTER_BOOK, "build", ".", "--path-output", "book", "--builder", "singlehtml"]
+    subprocess.run([*command, "-W", "-n", "--keep-going", "--quiet"], cwd=ROOT, check=True)
+    root = BUILD / "singlehtml/book/index.html"
+    PAGE.write_text(own_links(root.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def own_links(text: str) -> str:
+    """The root page lies in a folder, and its links to itself miss that: let the copy above it point into itself."""
+    text = re.sub(r'(href|src)="(?:\.\./)+', r'\1="', text)
+    return re.sub(r'href="(?:book/)?index\.html#', 'href="#', text)
+
+
+def print_page() -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 720, "height": 1000}, color_scheme="light")
+        page.goto(PAGE.as_uri(), wait_until="load")
+        page.evaluate("() => window.MathJax?.startup.promise")
+        page.evaluate(PREPARE)
+        page.evaluate("() => document.fonts.ready")
+        page.pdf(
+            path=PDF,
+            format="A4",
+            margin={"top": "18mm", "bottom": "20mm", "left": "18mm", "right": "18mm"},
+            print_background=True,
+            display_header_footer=True,
+            header_template="<span></span>",
+            footer_template=FOOTER,
+            outline=True,
+            tagged=True,
+        )
+        browser.close()
+
+
+def main() -> None:
+    build_single_page()
+    print_page()
+    print(f"The book is in {PDF.relative_to(ROOT)} ({PDF.stat().st_size / 1e6:.1f} MB).")
+
+
+if __name__ == "__main__":
+    main()
