@@ -22,8 +22,10 @@ def is_shape(annotation) -> bool:
     return isinstance(annotation, str) and any(f"{kind}[" in annotation for kind in KINDS)
 
 
-def resolve(annotation: str, names: dict):
+@functools.cache  # beartype compiles a check for each new type: one type an annotation keeps it to one
+def resolve(annotation: str, module: str):
     """Turn "Float[Array, '*b h i d']" into the type; Tensor needs torch, and who is annotated with it has loaded it."""
+    names = vars(sys.modules[module])
     torch = sys.modules.get("torch")
     shapes = {kind: getattr(jaxtyping, kind) for kind in KINDS} | {"Array": np.ndarray | np.generic}
     return eval(annotation, names | shapes | ({"Tensor": torch.Tensor} if torch else {}))
@@ -55,12 +57,12 @@ def checked(function):
 
 def compare(function, hints, values):
     """Raise unless all arrays agree with their annotations at once: one letter, one number."""
-    names = function.__globals__
+    module = function.__module__
     with jaxtyping.jaxtyped("context"):
         for name, hint in hints.items():
             value = values.get(name)
             broadcast = hint if name == "return" else hint.replace("'*b", "'*#b")
-            if (name == "return" or is_array(value)) and not is_bearable(value, resolve(broadcast, names)):
+            if (name == "return" or is_array(value)) and not is_bearable(value, resolve(broadcast, module)):
                 shapes = {key: tuple(one.shape) for key, one in values.items() if is_array(one)}
                 raise AssertionError(f"{function.__qualname__}: {name} is not {hint}, given {shapes}")
 
