@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import sys
 from pathlib import Path
 from urllib.parse import quote
 
@@ -98,4 +99,6 @@ class Widget(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs):
         data, metadata = super()._repr_mimebundle_(**kwargs)
+        if "google.colab" in sys.modules:  # Colab would show the still picture in place of the live widget
+            return data, metadata
         return {**data, "text/html": self.to_html()}, metadata

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import sys
 import tomllib
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -42,6 +43,12 @@ def test_display_is_live_and_plain_html(widget):
     assert data["text/html"] == widget.to_html()
     assert "application/vnd.jupyter.widget-view+json" in data
     assert data["text/plain"] == repr(widget) == f"{type(widget).__name__}: {widget.alt()}"
+
+
+def test_colab_gets_the_live_view_alone(monkeypatch):
+    monkeypatch.setitem(sys.modules, "google.colab", None)
+    data, _ = WIDGETS[0]._repr_mimebundle_()
+    assert "text/html" not in data
 
 
 def test_same_arguments_give_same_html():
