@@ -438,9 +438,10 @@ def _is_integer(array):
 
 def _on_host(table):
     """Whether the numbers can be read now: not on a device, where reading would wait, and not while torch traces."""
-    if isinstance(table, np.ndarray):
-        return True
-    return table.device.type == "cpu" and not sys.modules["torch"].compiler.is_compiling()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.compiler.is_compiling():
+        return False
+    return isinstance(table, np.ndarray) or table.device.type == "cpu"
 
 
 def _frozen(array):
