@@ -128,9 +128,10 @@ function smallMap(weights, x, y, size) {
 }
 
 function every({ words, num_heads: heads }, found) {
-  const columns = heads <= 6 ? heads : Math.ceil(heads / 2);
+  const rows = heads <= 6 ? 1 : heads <= 16 ? 2 : 3;
+  const columns = Math.ceil(heads / rows);
   const step = BREADTH / Math.max(columns, 6);
-  const size = step - 7;
+  const size = Math.min(step - 7, 146 / rows - 12);
   const parts = [label(EDGE, SMALL - 14, heads > 1 ? fill(words.all_heads, { heads }) : words.one_head, muted)];
   for (const head of range(heads)) {
     const [x, y] = [EDGE + (head % columns) * step + 3, SMALL + Math.floor(head / columns) * (size + 12)];

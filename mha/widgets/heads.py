@@ -233,9 +233,10 @@ class Heads(Widget):
     def every(self, found):
         """Draw the weights of all heads, small."""
         heads = self.num_heads
-        columns = heads if heads <= 6 else (heads + 1) // 2
+        rows = 1 if heads <= 6 else 2 if heads <= 16 else 3
+        columns = math.ceil(heads / rows)
         step = BREADTH / max(columns, 6)
-        size = step - 7
+        size = min(step - 7, 146 / rows - 12)
         words = say("widgets.heads.all_heads", heads=heads) if heads > 1 else self.words["one_head"]
         parts = [label(EDGE, SMALL - 14, words, {"class": "muted"})]
         for head in range(heads):
