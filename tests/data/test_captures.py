@@ -1,0 +1,114 @@
+"""The committed results are consistent in themselves, small, and show what the book says of them."""
+
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from compare import assert_equal
+from mha.analysis.patterns import induction_score, previous_token_score, sink_score
+from mha.data import capture
+from mha.data.captures import NAMES, pack_causal, unpack_causal
+
+FLOAT16 = 2.0**-11  # largest relative rounding
+FOLDER = files("mha.data.captures")
+
+
+def test_small_and_complete():
+    sizes = {name: len(FOLDER.joinpath(f"{name}.npz").read_bytes()) for name in NAMES}
+    assert max(sizes.values()) <= 400_000, sizes
+    assert sum(sizes.values()) <= 1_000_000, sizes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_says_what_it_is(name):
+    result = capture(name)
+    assert result.about["arrays"].keys() == result.arrays.keys()
+    assert result.about["command"] == f"python tools/capture.py {name}"
+    assert {"model", "sentence", "from", "versions", "date"} <= result.about.keys()
+    assert len(result.tokens) == len(result["ids"]) == result["patterns"].shape[-1]
+    assert name in repr(result)
+    with pytest.raises(ValueError, match="read-only"):
+        result["patterns"][:] = 0
+
+
+def test_unknown_name():
+    with pytest.raises(ValueError, match="name is 'gpt': expected one of minilm_sentence, smollm2_repeat, smollm2_sen"):
+        capture("gpt")
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_packing_keeps_the_lower_triangle(n):
+    patterns = np.tril(np.random.default_rng(n).random((2, 3, n, n)))
+    packed = pack_causal(patterns)
+    assert packed.shape == (2, 3, n * (n + 1) // 2)
+    assert_equal(unpack_causal(packed, n), patterns, label="round trip")
+
+
+@pytest.mark.parametrize(
+    ("name", "rounding"), [("smollm2_sentence", FLOAT16), ("minilm_sentence", FLOAT16), ("smollm2_repeat", 2.0**-11)]
+)
+def test_rows_are_weights(name, rounding):
+    """Each stored weight is off by at most `rounding` (relative ≤ 1, or half of 1/1024), a row by n times that."""
+    patterns = capture(name)["patterns"].astype(np.float64)
+    assert patterns.min() >= 0
+    n = patterns.shape[-1]
+    assert_equal(patterns.sum(-1), np.ones(patterns.shape[:-1]), atol=n * rounding, label=name)
+    if name.startswith("smollm2"):
+        assert patterns.shape[:2] == (30, 9)
+        assert not np.triu(patterns, 1).any()
+
+
+def test_queries_and_keys_give_the_patterns():
+    """Rounding q and k to three decimals moves a score by at most δ, so a weight by a factor of at most e^(2δ)."""
+    result = capture("minilm_sentence")
+    q, k = (result[name].astype(np.float64) for name in "qk")
+    scores = np.einsum("hid,hjd->hij", q, k) / np.sqrt(q.shape[-1])
+    half = 0.0005
+    size = (np.abs(q).sum(-1)[..., None] + np.abs(k).sum(-1)[:, None, :] + q.shape[-1] * half) * half
+    moved = np.expm1(2 * (size / np.sqrt(q.shape[-1])).max(-1, keepdims=True))
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    stored = result["patterns"][result.about["layer"]].astype(np.float64)
+    error = np.abs(stored - weights)
+    assert np.all(error <= weights * (moved + FLOAT16) + 2.0**-24), error.max()
+    assert error.max() < 0.002
+    swapped = np.abs(stored - weights[::-1]).max()
+    assert swapped > 0.5  # the test would see heads in the wrong order
+
+
+def test_layer_is_the_one_whose_heads_differ_most():
+    about = capture("minilm_sentence").about
+    assert about["layer"] == int(np.argmax(about["spread"]))
+
+
+def test_repeated_words_repeat_and_are_foreseen():
+    result = capture("smollm2_repeat")
+    period = result.about["period"]
+    assert result.tokens[1 : 1 + period] == result.tokens[1 + period :]
+    assert result["loss_first"].shape == result["loss_second"].shape == (result.about["scored_period"],)
+    assert result["loss_second"].mean() < result["loss_first"].mean() / 3
+
+
+@pytest.mark.parametrize(("layer", "head", "score"), [(18, 6, "induction"), (16, 0, "previous_token"), (18, 8, "sink")])
+def test_the_best_head_of_each_kind_is_seen_in_the_shown_run_too(layer, head, score):
+    result = capture("smollm2_repeat")
+    assert np.unravel_index(result[score].argmax(), (30, 9)) == (layer, head)
+    patterns = result["patterns"]
+    found = {
+        "previous_token": previous_token_score(patterns),
+        "induction": induction_score(patterns[..., 1:, 1:], result.about["period"]),
+        "sink": sink_score(patterns),
+    }
+    assert found[score][layer, head] > 0.8
+
+
+def test_sentence_shows_the_induction_head():
+    """At the second "same" the head looks at "ocean", which followed the first."""
+    result = capture("smollm2_sentence")
+    second = len(result.tokens) - 1 - result.tokens[::-1].index("same")
+    first = result.tokens.index("same")
+    row = result["patterns"][18, 6, second]
+    assert result.tokens[row.argmax()] == "ocean"
+    assert row.argmax() == first + 1
+    assert row.max() > 0.9
