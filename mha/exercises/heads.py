@@ -101,6 +101,23 @@ def _weights_scaled_by(scale):
     return lambda q, k: softmax(q @ k.swapaxes(-1, -2) * scale(q))
 
 
+def _weights_over(axis):
+    def weights(q, k):
+        scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+        return np.moveaxis(softmax(np.moveaxis(scores, axis, -1)), -1, axis)
+
+    return weights
+
+
+def _given(change):
+    """Build a wrong multi-head attention that is right but for the matrices it uses."""
+
+    def with_other_matrices(x, w_q, w_k, w_v, w_o, num_heads):
+        return multi_head_attention(x, *change(w_q, w_k, w_v, w_o), num_heads)
+
+    return with_other_matrices
+
+
 MULTI_HEAD = Exercise(
     id="heads-3",
     solve=multi_head_attention,
@@ -111,9 +128,7 @@ MULTI_HEAD = Exercise(
         _projected(rng, 3, 7, 22, 11),
     ],
     mistakes={
-        "no-output-projection": lambda x, w_q, w_k, w_v, w_o, h: multi_head_attention(
-            x, w_q, w_k, w_v, np.eye(len(w_o)), h
-        ),
+        "no-output-projection": _given(lambda w_q, w_k, w_v, w_o: (w_q, w_k, w_v, np.eye(len(w_o)))),
         "split-no-transpose": _multi_head(split=_split_plainly),
         "join-no-transpose": _multi_head(join=_join_plainly),
         "both-no-transpose": _multi_head(split=_split_plainly, join=_join_plainly),
@@ -122,26 +137,18 @@ MULTI_HEAD = Exercise(
             split=lambda x, num_heads: x.reshape(*x.shape[:2], num_heads, -1),
             join=lambda x: x.reshape(*x.shape[:2], -1),
         ),
-        "one-head": lambda x, w_q, w_k, w_v, w_o, h: multi_head_attention(x, w_q, w_k, w_v, w_o, 1),
+        "one-head": lambda x, w_q, w_k, w_v, w_o, num_heads: multi_head_attention(x, w_q, w_k, w_v, w_o, 1),
         "no-scale": _multi_head(weights=_weights_scaled_by(lambda q: 1.0)),
         "scale-by-model-width": _multi_head(
             weights=_weights_scaled_by(lambda q: 1 / math.sqrt(q.shape[1] * q.shape[-1]))
         ),
         "scale-by-width": _multi_head(weights=_weights_scaled_by(lambda q: 1 / q.shape[-1])),
-        "softmax-over-queries": _multi_head(weights=lambda q, k: attention_weights(k, q).swapaxes(-1, -2)),
-        "softmax-over-heads": _multi_head(
-            weights=lambda q, k: softmax((q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])).swapaxes(1, -1)).swapaxes(
-                1, -1
-            )
-        ),
-        "keys-and-values-swapped": lambda x, w_q, w_k, w_v, w_o, h: multi_head_attention(x, w_q, w_v, w_k, w_o, h),
-        "queries-and-keys-swapped": lambda x, w_q, w_k, w_v, w_o, h: multi_head_attention(x, w_k, w_q, w_v, w_o, h),
-        "transposed-projections": lambda x, w_q, w_k, w_v, w_o, h: multi_head_attention(
-            x, w_q.T, w_k.T, w_v.T, w_o.T, h
-        ),
-        "values-not-projected": lambda x, w_q, w_k, w_v, w_o, h: multi_head_attention(
-            x, w_q, w_k, np.eye(len(w_v)), w_o, h
-        ),
+        "softmax-over-queries": _multi_head(weights=_weights_over(-2)),
+        "softmax-over-heads": _multi_head(weights=_weights_over(1)),
+        "keys-and-values-swapped": _given(lambda w_q, w_k, w_v, w_o: (w_q, w_v, w_k, w_o)),
+        "queries-and-keys-swapped": _given(lambda w_q, w_k, w_v, w_o: (w_k, w_q, w_v, w_o)),
+        "transposed-projections": _given(lambda *matrices: [w.T for w in matrices]),
+        "values-not-projected": _given(lambda w_q, w_k, w_v, w_o: (w_q, w_k, np.eye(len(w_v)), w_o)),
     },
     properties={
         "one-position": lambda output, x, w_q, w_k, w_v, w_o, num_heads: (
