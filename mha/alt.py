@@ -11,6 +11,7 @@ import numpy as np
 from mha.text import say
 
 NOISE = 1e-4  # relative; what differs by less is the same number seen on another machine
+FLAT = 0.15  # a line whose values differ by less of the largest "stays between" them
 ROWS = 8  # rows told one by one; of a larger picture only the clearest three
 
 
@@ -103,18 +104,20 @@ def lines(x, ys, *, x_label, digits=2):
 
     def line(label, y):
         y = np.asarray(y, dtype=np.float64)
-        steps = np.diff(y)
-        noise = 10.0**-digits * np.abs(y).max(initial=0)  # less than the digits told
-        values = {"start": number(y[0], digits), "end": number(y[-1], digits)}
+        steps, largest = np.diff(y), np.abs(y).max()
+        noise = 10.0**-digits * largest  # less than the digits told
+        ends = {"start": number(y[0], digits), "end": number(y[-1], digits)}
+        extremes = {"low": number(y.min(), digits), "high": number(y.max(), digits)}
         if np.ptp(y) <= noise:
-            change = say("figures.lines.stays", start=values["start"])
+            change = say("figures.lines.stays", start=ends["start"])
+        elif np.ptp(y) <= FLAT * largest:
+            change = say("figures.lines.stays_near", **extremes)
         elif (steps >= -noise).all():
-            change = say("figures.lines.rises", **values)
+            change = say("figures.lines.rises", **ends)
         elif (steps <= noise).all():
-            change = say("figures.lines.falls", **values)
+            change = say("figures.lines.falls", **ends)
         else:
-            extremes = {"low": number(y.min(), digits), "high": number(y.max(), digits)}
-            change = say("figures.lines.turns", **values, **extremes)
+            change = say("figures.lines.turns", **ends, **extremes)
         return say("figures.lines.line", label=label, change=change)
 
     count = say("figures.lines.one") if len(ys) == 1 else say("figures.lines.many", n=len(ys))

@@ -41,10 +41,10 @@ def test_mask_tells_ranges():
 
 
 def test_lines_tell_their_course():
-    ys = {"a": [1, 2, 4], "b": [3, 3, 3], "c": [5, 2, 1], "d": [1, 7, 2], "e": [0.961, 0.958, 0.96]}
+    ys = {"a": [1, 2, 4], "b": [3, 3, 3], "c": [5, 2, 1], "d": [1, 7, 2], "e": [0.961, 0.958, 0.96], "f": [1, 1.1, 1]}
     assert alt.lines([1, 2, 65536], ys, x_label="d_k") == (
-        "5 lines over d_k from 1 to 65,536. a rises from 1 to 4; b stays at 3; c falls from 5 to 1; "
-        "d goes from 1 to 2, lowest 1, highest 7; e stays at 0.96."
+        "6 lines over d_k from 1 to 65,536. a rises from 1 to 4; b stays at 3; c falls from 5 to 1; "
+        "d goes from 1 to 2, lowest 1, highest 7; e stays at 0.96; f stays between 1 and 1.1."
     )
     assert alt.lines([0, 1], {"a": [0, 1]}, x_label="t").startswith("One line over t from 0 to 1.")
 
