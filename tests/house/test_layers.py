@@ -9,7 +9,7 @@ from house.repository import ROOT, tracked
 
 GROUND = {"masks", "shapes", "text", "dropout", "cost"}
 FLOORS = {"reference", "nn", "kernels"}
-BUILT = {"models", "analysis", "distributed", "conformance"}
+BUILT = {"floors", "models", "analysis", "distributed", "conformance"}
 PAGES = {"alt", "plot", "widgets", "exercises", "data", "book"}
 
 # What each room may import of the package; `mha` itself loads everything lazily and is not a room.
