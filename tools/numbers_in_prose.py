@@ -9,7 +9,7 @@ import argparse
 import re
 import sys
 
-from notebook_form import NOTEBOOKS, ROOT, read, write
+from notebook_form import ROOT, read, write
 
 NUMBER = r"[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+−]?\d+)?"
 PRINTED = re.compile(rf"^(?P<label>\S.*) = (?P<number>{NUMBER})(?P<unit>[^\d\n].*|)$", re.MULTILINE)
@@ -70,7 +70,7 @@ def _bare(value):
 
 def refresh(root=ROOT, *, check=False):
     """Rewrite every tied number below `root`, or with `check` only look; return the faults, each with its file."""
-    notebooks = {path: read(path) for path in sorted((root / NOTEBOOKS.name).glob("*.ipynb"))}
+    notebooks = {path: read(path) for path in sorted((root / "notebooks").glob("*.ipynb"))}
     values = {path.stem: printed(notebook) for path, notebook in notebooks.items()}
     faults = []
 

@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 
 import first_cell
 import numbers_in_prose
-from notebook_form import NOTEBOOKS, dumps, read, write
+from notebook_form import ROOT, dumps, read, write
 
 
 def execute(notebook, folder, *, timeout=300):
@@ -37,14 +37,14 @@ def refresh(path, *, run=True):
     return notebook
 
 
-def main():
+def main(arguments=None, root=ROOT):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("stems", nargs="*", help="names of notebooks; all of them by default")
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a byte would change")
     parser.add_argument("--no-run", action="store_true", help="renew the form, first cell and numbers only")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
 
-    paths = {path.stem: path for path in sorted(NOTEBOOKS.glob("*.ipynb"))}
+    paths = {path.stem: path for path in sorted((root / "notebooks").glob("*.ipynb"))}
     if unknown := set(options.stems) - paths.keys():
         parser.error(f"no notebook {sorted(unknown)}; there are {sorted(paths)}")
     changed = []
@@ -56,7 +56,7 @@ def main():
             changed.append(stem)
             if not options.check:
                 write(paths[stem], notebook)
-    faults = numbers_in_prose.refresh(check=options.check)
+    faults = numbers_in_prose.refresh(root, check=options.check)
     if options.check and changed:
         faults.append(f"not as committed: {', '.join(changed)}; run make notebooks")
     sys.exit("\n".join(faults) or 0)

@@ -93,3 +93,24 @@ def test_a_second_run_changes_no_byte(tmp_path):
     assert texts[0] == texts[1]
     assert notebook_form.dumps(notebook_form.read(path)) == texts[0]
     assert [cell.get("execution_count") for cell in notebook_form.read(path).cells] == [None, 1, 2, 3, 4, 5]
+
+
+def test_check_writes_nothing_and_names_what_would_change(tmp_path, capsys):
+    (tmp_path / "notebooks").mkdir()
+    path = tmp_path / "notebooks/heads.ipynb"
+    notebook_form.write(path, new_notebook(cells=[new_markdown_cell("# Title"), new_code_cell("x = 1")]))
+    before = path.read_text()
+
+    with pytest.raises(SystemExit, match="not as committed: heads"):
+        refresh.main(["--check", "--no-run"], tmp_path)
+    assert path.read_text() == before
+
+    for arguments in (["--no-run", "heads"], ["--check", "--no-run"]):
+        with pytest.raises(SystemExit) as end:
+            refresh.main(arguments, tmp_path)
+        assert end.value.code == 0
+    assert first_cell.OPENING in path.read_text()
+
+    with pytest.raises(SystemExit):
+        refresh.main(["rotary"], tmp_path)
+    assert "no notebook ['rotary']; there are ['heads']" in capsys.readouterr().err
