@@ -1,6 +1,4 @@
-import os
-import shutil
-
+import chromium
 import pytest
 from playwright.sync_api import sync_playwright
 
@@ -16,11 +14,7 @@ ALONE = (
 
 @pytest.fixture(scope="session")
 def browser():
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if program is None:
-        pytest.skip("no Chromium: install the package chromium or name the program in CHROMIUM")
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=ALONE)
-        yield chromium
-        chromium.close()
+        launched = playwright.chromium.launch(executable_path=chromium.program(), args=ALONE)
+        yield launched
+        launched.close()

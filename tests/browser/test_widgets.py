@@ -41,9 +41,10 @@ def write_page(folder, widgets, fault=None):
     (static / "hydrate.js").write_text((ROOT / "book/assets/hydrate.js").read_text(encoding="utf-8"), encoding="utf-8")
     if fault:
         name, old, new = fault
-        path = static / "widgets" / name
-        old, new = (json.dumps(text)[1:-1] for text in (old, new))
+        path = static / name
         source = path.read_text(encoding="utf-8")
+        if name.startswith("widgets/"):
+            old, new = (json.dumps(text)[1:-1] for text in (old, new))
         assert source.count(old) == 1, f"the fault is planted nowhere: {old}"
         path.write_text(source.replace(old, new), encoding="utf-8")
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
@@ -72,26 +73,41 @@ def address(request, folder):
             yield f"{host}/index.html"
 
 
-def test_every_control_moves_its_picture_and_no_other(browser, address):
+def disturbed(page):
+    """Move one widget after the other; return (moved, changed) for each that changed with another."""
+    lives = page.locator(".mha-live").all()
+    found = []
+    for moved, live in enumerate(lives):
+        before = [picture(other) for other in lives]
+        live.locator(".mha-chip").nth(1).click()
+        changed = [other for other, old in enumerate(before) if picture(lives[other]) != old]
+        found += [(moved, other) for other in changed if other != moved]
+        assert moved in changed
+        live.locator("button").click()
+    return found
+
+
+def test_every_control_moves_its_picture(browser, address):
     with visit(browser, address) as (page, seen):
         lives = page.locator(".mha-live").all()
-        assert len(lives) == 3
-        first = [picture(live) for live in lives]
-        for live in lives:
-            others = [other for other in lives if other is not live]
-            assert still_controls(live) == []
-            live.locator(".mha-chip").nth(1).click()
-            assert picture(live) != first[lives.index(live)]
-            assert [picture(other) for other in others] == [first[lives.index(other)] for other in others]
-            live.locator("button").click()
+        assert [still_controls(live) for live in lives] == [[], [], []]
+        assert disturbed(page) == []
         assert (seen.outside, seen.errors) == ([], [])
 
 
 def test_control_that_moves_nothing_is_reported(browser, tmp_path):
-    deaf = ("dot_product.js", "(scale ? 1 / Math.sqrt(d_k) : 1) / temperature", "scale ? 1 / Math.sqrt(d_k) : 1")
-    write_page(tmp_path, widgets()[:1], fault=deaf)
+    old = "(scale ? 1 / Math.sqrt(d_k) : 1) / temperature"
+    write_page(tmp_path, widgets()[:1], fault=("widgets/dot_product.js", old, old.replace("temperature", "1")))
     with visit(browser, f"file://{tmp_path}/index.html") as (page, _):
         assert still_controls(page.locator(".mha-live")) == ["Temperature by keyboard", "Temperature by mouse"]
+
+
+def test_widgets_that_share_a_model_are_reported(browser, tmp_path):
+    old = "model: makeModel(JSON.parse(still.dataset.state))"
+    shared = "model: (window.models ??= {})[still.dataset.widget] ??= makeModel(JSON.parse(still.dataset.state))"
+    write_page(tmp_path, widgets(), fault=("hydrate.js", old, shared))
+    with visit(browser, f"file://{tmp_path}/index.html") as (page, _):
+        assert disturbed(page) == [(0, 1), (1, 0)]
 
 
 def test_outside_request_is_counted(browser, tmp_path):
