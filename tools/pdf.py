@@ -20,7 +20,8 @@ PREPARE = """
 for (const part of document.querySelectorAll("details:not(.hide)")) part.open = true;
 for (const fold of document.querySelectorAll(".toggle-hidden")) fold.classList.remove("toggle-hidden");
 for (const lazy of document.querySelectorAll("img[loading=lazy]")) lazy.loading = "eager";
-for (const link of document.links) if (link.protocol === "file:" && link.pathname !== location.pathname) link.removeAttribute("href");
+const isElsewhere = (link) => link.protocol === "file:" && link.pathname !== location.pathname;
+for (const link of [...document.links].filter(isElsewhere)) link.removeAttribute("href");
 document.documentElement.dataset.theme = document.documentElement.dataset.mode = "light";
 """
 FOOTER = '<div style="width: 100%; font: 8pt serif; text-align: center"><span class="pageNumber"></span></div>'

@@ -44,7 +44,7 @@ def inline(text: str) -> list[nodes.Node]:
 
 def paragraph(text: str, place: nodes.Node, *classes: str) -> nodes.paragraph:
     node = nodes.paragraph(text, "", *inline(text), classes=list(classes))
-    node.source, node.line = place.source, place.line
+    node.source, node.line = place.source or place.document["source"], place.line or 0  # or it is not translated
     return node
 
 
