@@ -15,6 +15,7 @@ MAX_BYTES = 1_000_000
 PASTED_LINES = 3
 
 TYPED_NUMBER = re.compile(r"\b(Figure|Fig\.|Equation|Eq\.|Section|Chapter|Table)\s+\d")
+UNROUNDED = re.compile(r"\d\.\d{7,}|\d\.\d+e-1\d")  # more digits, or smaller numbers, than two processors share
 PATH = re.compile(r"\.(png|svg|jpe?g|gif|webp)\b|^\S*[/\\]\S*$", re.IGNORECASE)
 TORCH_DRAWS = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "rand_like", "randn_like"}
 TORCH_DRAWS |= {"Linear", "Embedding", "Dropout", "MultiheadAttention", "MultiHeadAttention"}
@@ -49,6 +50,14 @@ def ran_quietly(notebook):
             yield f"a warning is stored: {output.text[:80]!r}"
         if re.search(r"\b0x[0-9a-f]{6,}", str(output.get("text", "")) + str(output.get("data", {}).get("text/plain"))):
             yield f"an address is stored, give it a repr: {_opening(cell)}"
+
+
+def prints_rounded_numbers(notebook):
+    """Another processor must print the same digits."""
+    for cell, output in outputs(notebook):
+        text = str(output.get("text", "")) + str(output.get("data", {}).get("text/plain", ""))
+        if unrounded := UNROUNDED.search(text):
+            yield f"{unrounded.group()} is not rounded: {_opening(cell)}"
 
 
 def shows_pictures_with_words(notebook):
@@ -134,6 +143,7 @@ RULES = (
     is_executed,
     has_readable_size,
     ran_quietly,
+    prints_rounded_numbers,
     shows_pictures_with_words,
     pastes_no_package_code,
     seeds_its_randomness,
