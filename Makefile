@@ -65,7 +65,8 @@ $(VENV)/dev.stamp: $(PINS)
 	@touch $(VENV)/book.stamp $(VENV)/dev.stamp
 
 system:
-	@if [ '$(BROWSER)' = 0 ]; then sh tools/system_packages.sh g++; else sh tools/system_packages.sh g++ chromium; fi
+	@if [ '$(BROWSER)' != 0 ]; then sh tools/system_packages.sh g++ python3-dev chromium; \
+	else sh tools/system_packages.sh g++ python3-dev; fi
 
 weights: $(VENV)/dev.stamp
 	@$(RUN) -m mha.data fetch all || echo 'The pretrained weights cannot be had here: their tests will be skipped.'

@@ -1,7 +1,6 @@
 """One thread a worker, no display, no network, and no silence about what was not tested."""
 
 import os
-import shutil
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: xdist has a worker for each core
 os.environ["MPLBACKEND"] = "Agg"
@@ -10,6 +9,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import pytest
 
+import chromium
 import shape_annotations
 
 shape_annotations.install()
@@ -17,17 +17,11 @@ shape_annotations.install()
 NEEDS = ("browser", "pretrained")
 
 
-def chromium() -> str | None:
-    return os.environ.get("CHROMIUM") or next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
-
-
 def pytest_collection_modifyitems(items):
     if os.environ.get("BROWSER") == "0":
         reason = "BROWSER=0"
-    elif chromium() is None:
-        reason = "no Chromium: install the package chromium or name the program in CHROMIUM"
+    elif chromium.program() is None:
+        reason = chromium.MISSING
     else:
         return
     for item in items:

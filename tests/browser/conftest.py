@@ -1,6 +1,7 @@
-import chromium
 import pytest
 from playwright.sync_api import sync_playwright
+
+import chromium
 
 ALONE = (
     "--no-sandbox",
