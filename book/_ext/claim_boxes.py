@@ -43,30 +43,28 @@ def inline(text: str) -> list[nodes.Node]:
 
 
 def paragraph(text: str, place: nodes.Node, *classes: str) -> nodes.paragraph:
+    """A paragraph that can be translated, which needs a source and a line."""
     node = nodes.paragraph(text, "", *inline(text), classes=list(classes))
-    node.source, node.line = place.source or place.document["source"], place.line or 0  # or it is not translated
+    node.source, node.line = place.source or place.document["source"], place.line or 0
     return node
+
+
+def line(kind: str, *parts: nodes.Node) -> nodes.paragraph:
+    return nodes.paragraph("", "", *parts, classes=[kind])
 
 
 def box(record: Record, link: nodes.Node, place: nodes.Node, ids: list[str]) -> nodes.container:
     """The claim, in both languages, with its verdict, its number and its explanation."""
-    slug = record["verdict"].replace(",", "").replace(" ", "-") or "open"
-    head = nodes.container("", classes=["claim-head"])
-    head += nodes.container("", nodes.paragraph("", "", link), classes=["claim-id"])
+    slug = record["verdict"].replace(",", "").replace(" ", "-")
     verdict = nodes.inline("", template("site.claims.verdicts")[slug], classes=["verdict", slug])
-    head += nodes.container("", nodes.paragraph("", "", verdict))
-    claim = nodes.container("", head, classes=["claim", slug], ids=ids)
-    claim += paragraph(record["claim"], place, "claim-text")
+    head = nodes.container("", line("claim-id", link), line("claim-verdict", verdict), classes=["claim-head"])
+    claim = nodes.container("", head, paragraph(record["claim"], place, "claim-text"), classes=["claim", slug], ids=ids)
     for section, sentence in record["claim_ja"].items():
         quoted = nodes.inline("", "", *inline(sentence), classes=["language-ja"])
-        claim += nodes.paragraph(
-            "", "", quoted, nodes.inline("", f" {section}", classes=["section"]), classes=["claim-ja"]
-        )
+        claim += line("claim-ja", quoted, nodes.inline("", f" {section}", classes=["section"]))
     if record["measured"]:
-        measured = nodes.strong("", "", *inline(record["measured"]))
-        claim += nodes.paragraph(
-            "", "", nodes.Text(say("site.claims.measured") + " "), measured, classes=["claim-measured"]
-        )
+        lead = nodes.Text(say("site.claims.measured", evidence=record["evidence"]))
+        claim += line("claim-measured", lead, nodes.strong("", "", *inline(record["measured"])))
     claim += paragraph(record["sentence"], place)
     return claim
 
