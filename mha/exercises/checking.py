@@ -4,7 +4,7 @@ import numpy as np
 
 from mha.exercises.example import shapes_of, show_example
 from mha.exercises.registry import find
-from mha.exercises.trial import agree, attempt, is_of_kind, same_behaviour
+from mha.exercises.trial import agree, attempt, is_of_kind, is_same, is_telling
 from mha.exercises.verdict import Verdict
 from mha.text import say
 
@@ -53,24 +53,27 @@ def _check_function(exercise, answer):
             return Verdict(exercise.id, False, "mutated", say("exercises.verdict.mutated", name=name))
 
     right = [exercise.solve(*inputs) for inputs in cases]
-    failed = [
-        (trial, expected)
-        for trial, expected in zip(trials, right, strict=True)
-        if not agree(trial.output, expected, exercise.tolerance)
-    ]
+    pairs = zip(trials, right, strict=True)
+    failed = [n for n, (trial, wanted) in enumerate(pairs) if not agree(trial.output, wanted, exercise.tolerance)]
     if not failed:
         return Verdict(exercise.id, True, "all", say(f"exercises.{exercise.id}.praise"))
-    property, hint = _recognise(exercise, trials) or _diagnose(exercise, *failed[0])
-    example = "" if property == "raises" else show_example(exercise.parameters, *failed[0])
+    first, wanted = trials[failed[0]], right[failed[0]]
+    property, hint = _recognise(exercise, trials, failed[0]) or _diagnose(exercise, first, wanted)
+    example = "" if property == "raises" else show_example(exercise.parameters, first, wanted)
     return Verdict(exercise.id, False, property, hint, example)
 
 
-def _recognise(exercise, trials):
-    """Name the known mistake that behaves exactly like the answer, if there is one."""
+def _recognise(exercise, trials, first):
+    """Name the known mistake that behaves most like the answer: in all cases, or at least in the first that failed.
+
+    The second happens when an answer holds two mistakes, and the other one shows only in later cases.
+    """
+    best, most = None, 0
     for name, mistake in exercise.mistakes.items():
-        if same_behaviour(trials, [attempt(mistake, trial.inputs) for trial in trials], exercise.tolerance):
-            return name, say(f"exercises.{exercise.id}.mistakes.{name}")
-    return None
+        same = [is_same(trial, attempt(mistake, trial.inputs), exercise.tolerance) for trial in trials]
+        if sum(same) > most and (all(same) or (same[first] and is_telling(trials[first]))):
+            best, most = name, sum(same)
+    return best and (best, say(f"exercises.{exercise.id}.mistakes.{best}"))
 
 
 def _diagnose(exercise, trial, expected):

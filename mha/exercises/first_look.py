@@ -27,8 +27,8 @@ def _weights(rng, *shape, causal=True):
 
 
 def _causal_and_full(rng):
-    """One map with an exact story, causal maps of several heads, maps that look both ways."""
-    return [_weights(rng, 3, 3), _weights(rng, 2, 5, 5), _weights(rng, 5, 3, 11, 11, causal=False)]
+    """A small map that looks both ways, causal maps of several heads, and maps of several layers."""
+    return [_weights(rng, 3, 3, causal=False), _weights(rng, 2, 5, 5), _weights(rng, 5, 3, 11, 11, causal=False)]
 
 
 PREVIOUS_TOKEN = Exercise(
@@ -63,7 +63,11 @@ SINK = Exercise(
 INDUCTION = Exercise(
     id="first-look-3",
     solve=induction_score,
-    cases=lambda rng: [(_weights(rng, 5, 5), 2), (_weights(rng, 2, 7, 7), 3), (_weights(rng, 3, 13, 13), 5)],
+    cases=lambda rng: [
+        (_weights(rng, 5, 5, causal=False), 2),
+        (_weights(rng, 2, 7, 7), 3),
+        (_weights(rng, 3, 13, 13), 5),
+    ],
     mistakes={
         "same-token": lambda weights, period: np.diagonal(weights, -period, -2, -1).mean(-1),
         "first-copy": lambda weights, period: np.diagonal(weights, 1 - period, -2, -1).mean(-1),

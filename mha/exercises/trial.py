@@ -70,10 +70,13 @@ def agree(output, expected, tolerance):
     return bool(np.isclose(output, expected, rtol=tolerance, atol=tolerance, equal_nan=True).all())
 
 
-def same_behaviour(trials, others, tolerance):
-    """Whether two answers raise on the same inputs and agree on all others."""
-    return all(
-        (one.error is None) == (other.error is None)
-        and (one.error is not None or agree(one.output, other.output, tolerance))
-        for one, other in zip(trials, others, strict=True)
-    )
+def is_same(one, other, tolerance):
+    """Whether two calls on the same input both raised, or agree."""
+    if one.error is not None or other.error is not None:
+        return one.error is not None and other.error is not None
+    return agree(one.output, other.output, tolerance)
+
+
+def is_telling(trial):
+    """Whether an output says enough to know a mistake by it alone: not an error and not a mere yes or no."""
+    return trial.error is None and is_real(trial.output) and np.asarray(trial.output).dtype != bool

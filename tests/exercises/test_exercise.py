@@ -104,14 +104,51 @@ def test_ids_count_the_exercises_of_their_chapter():
         assert len(exercises) >= 4
 
 
-def test_a_combination_of_two_mistakes_is_diagnosed_by_property():
-    """Wrong axis and no scale together match no single mistake, so the property speaks."""
+def careless_softmax(scores, axis=-1):
+    exponentials = np.exp(scores)
+    return exponentials / exponentials.sum(axis, keepdims=True)
 
-    def answer(q, k):
-        weights = np.exp(q @ k.swapaxes(-1, -2))
-        return weights / weights.sum(-2, keepdims=True)
 
-    assert check("dot-product-2", answer).property == "rows-sum-to-one"
+def scaled(q, k, scale=1.0):
+    return scale * q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+
+
+@pytest.mark.parametrize(
+    ("id", "answer", "name"),
+    [
+        ("dot-product-1", lambda scores: careless_softmax(scores, 0), "other-axis"),
+        (
+            "dot-product-5",
+            lambda q, k, v, mask: careless_softmax(np.where(mask, q @ k.swapaxes(-1, -2), -np.inf)) @ v,
+            "no-scale",
+        ),
+        (
+            "dot-product-5",
+            lambda q, k, v, mask: careless_softmax(np.where(mask, -np.inf, scaled(q, k))) @ v,
+            "inverted",
+        ),
+        ("dot-product-6", lambda scores: careless_softmax(scores), "temperature-one"),
+        ("first-look-1", lambda weights: np.diagonal(weights, 1).mean(-1), "next-token"),
+    ],
+)
+def test_of_two_mistakes_the_one_that_shows_first_is_named(id, answer, name):
+    assert check(id, answer).property == name
+
+
+def test_mistakes_that_cannot_be_told_apart_are_diagnosed_by_property():
+    def softmax_over_queries_without_scale(q, k):
+        return careless_softmax(q @ k.swapaxes(-1, -2), -2)
+
+    assert check("dot-product-2", softmax_over_queries_without_scale).property == "rows-sum-to-one"
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0])
+@pytest.mark.parametrize("id", [e.id for e in EXERCISES.values() if not e.is_on_paper])
+def test_a_constant_is_not_taken_for_a_mistake(id, constant):
+    def answer(*inputs):
+        return np.full_like(EXERCISES[id].solve(*inputs), constant, dtype=float)
+
+    assert check(id, answer).property not in EXERCISES[id].mistakes
 
 
 def test_an_exercise_knows_its_parameters():
