@@ -9,8 +9,11 @@ from browser.visit import picture, served, still_controls, visit
 pytestmark = [pytest.mark.browser, pytest.mark.book]
 
 SITE = Path(__file__).parents[2] / "book" / "_build" / "html"
+REDIRECT = "index.html"
 PAGES = sorted(
-    str(path.relative_to(SITE)) for path in SITE.rglob("*.html") if not path.relative_to(SITE).parts[0].startswith("_")
+    name
+    for name in (str(path.relative_to(SITE)) for path in SITE.rglob("*.html"))
+    if not name.startswith("_") and name != REDIRECT
 )
 CONTRAST = """() => {
   const light = (colour) => {
@@ -44,7 +47,15 @@ def typeset(page):
 def test_the_book_is_built():
     if not PAGES:
         pytest.skip("the book is not built: make book")
-    assert "index.html" in PAGES
+    assert "book/index.html" in PAGES
+
+
+def test_root_leads_to_the_landing_page(browser, host):
+    if not PAGES:
+        pytest.skip("the book is not built: make book")
+    with visit(browser, f"{host}/{REDIRECT}") as (page, seen):
+        page.wait_for_url(f"{host}/book/index.html")
+        assert (seen.outside, seen.errors) == ([], [])
 
 
 @pytest.mark.parametrize("name", PAGES)
