@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
 import first_cell
 import numbers_in_prose
@@ -50,7 +51,10 @@ def main(arguments=None, root=ROOT):
     changed = []
     for stem in options.stems or paths:
         start = time.perf_counter()
-        notebook = refresh(paths[stem], run=not options.no_run)
+        try:
+            notebook = refresh(paths[stem], run=not options.no_run)
+        except CellExecutionError as error:
+            sys.exit(f"{stem}: a cell failed\n{error}")
         print(f"{stem}: {time.perf_counter() - start:.1f} s", flush=True)
         if dumps(notebook) != paths[stem].read_text(encoding="utf-8"):
             changed.append(stem)

@@ -114,3 +114,13 @@ def test_check_writes_nothing_and_names_what_would_change(tmp_path, capsys):
     with pytest.raises(SystemExit):
         refresh.main(["rotary"], tmp_path)
     assert "no notebook ['rotary']; there are ['heads']" in capsys.readouterr().err
+
+
+def test_a_failing_cell_is_named_and_nothing_is_written(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    path = tmp_path / "notebooks/heads.ipynb"
+    notebook_form.write(path, new_notebook(cells=[new_markdown_cell("# Title"), new_code_cell("1 / 0")]))
+    before = path.read_text()
+    with pytest.raises(SystemExit, match=r"heads: a cell failed[\s\S]*ZeroDivisionError"):
+        refresh.main([], tmp_path)
+    assert path.read_text() == before
