@@ -1,4 +1,9 @@
-"""What every widget is: settings, a picture, a sentence, and an ES module that says the same three in the browser."""
+"""What every widget is: settings, a picture, a sentence, and an ES module that says the same in the browser.
+
+A new widget `stem` is a class in `stem.py`, a module `stem.js` that exports `compute`, `sentence`, `alt` and `picture`
+of the state and a default `{ render }`, and a table `[stem]` of words in `mha/text/en/widgets.toml`. Its tests run both
+on the same random states, so neither can drift from the other.
+"""
 
 import html
 import json
