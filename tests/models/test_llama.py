@@ -97,7 +97,7 @@ def test_lengths(theirs, n):
 def test_mask_hides_further_keys(theirs):
     model = ours(theirs)
     with torch.no_grad():
-        maps = model.attention_maps(TOKENS, mask=masks.window(2, 0))
+        maps = model.attention_maps(TOKENS, mask=masks.window(2, 3))
     seen = torch.ones(13, 13, dtype=torch.bool).tril().triu(-2)
     assert bool((maps[..., ~seen] == 0).all())
     assert bool((maps[..., seen] > 0).all())
