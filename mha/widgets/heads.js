@@ -173,7 +173,7 @@ export function picture(state) {
 
 function render({ model, el }) {
   const [tokens, words] = ["tokens", "words"].map((name) => model.get(name));
-  const numbers = (name) => model.get(name).map((value) => [value, String(value)]);
+  const numbers = (name) => model.get(name).map((value) => [value, amount(value, words)]);
   // A new number of heads keeps looking at the same columns.
   const recut = (heads) => ({
     head: Math.floor((Math.min(model.get("head"), model.get("num_heads") - 1) * heads) / model.get("num_heads")),
