@@ -18,7 +18,7 @@ def reading(repository, *, kind, otherwise):
     try:
         from huggingface_hub import HfApi, constants
     except ImportError as absent:
-        raise missing_package("huggingface_hub", "data") from absent
+        raise missing_package(absent) from absent
     try:
         if not constants.HF_HUB_OFFLINE:
             HfApi().repo_info(repository, repo_type=kind, timeout=SECONDS)

@@ -60,7 +60,7 @@ def load(name: str, *, source: str = "auto", split: str = "train"):
     try:
         import datasets
     except ImportError as absent:
-        raise missing_package("datasets", "data") from absent
+        raise missing_package(absent) from absent
     if source == "hub" or not table.file:
         return _from_hub(datasets, name, table, split)
     if split != "train":

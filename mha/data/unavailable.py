@@ -5,10 +5,11 @@ class DataUnavailable(RuntimeError):
     """Data or weights are not on this machine and were not to be had; the message says what to run."""
 
 
-def missing_package(package, extra):
-    """Return the error for an absent optional package."""
+def missing_package(absent):
+    """Return the error for an optional package whose import failed with `absent`."""
+    extra = "torch" if absent.name in ("torch", "einops") else "data"
     return DataUnavailable(
-        f"{package} is not installed: install the extra `{extra}`, in a checkout by: pip install '.[{extra}]'"
+        f"{absent.name} is not installed: install the extra `{extra}`, in a checkout by: pip install '.[{extra}]'"
     )
 
 

@@ -123,7 +123,7 @@ def pretrained(name: str, *, source: str = "auto") -> Pretrained:
         from safetensors.torch import load_file
         from tokenizers import Tokenizer
     except ImportError as absent:
-        raise missing_package(absent.name, "torch" if absent.name == "torch" else "data") from absent
+        raise missing_package(absent) from absent
     weights_file, tokenizer_file = (_from_hub if source == "hub" else _from_cache)(name)
     family, model_class = _family(name)
     state = {key: tensor.float() for key, tensor in family.from_hub_names(load_file(weights_file)).items()}

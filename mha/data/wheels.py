@@ -76,7 +76,7 @@ def _convert(gguf):
 
         from mha.data.gguf_llama import read
     except ImportError as absent:
-        raise missing_package(absent.name, "data") from absent
+        raise missing_package(absent) from absent
     state, tokenizer = read(gguf)
     save_file(state, gguf.parent / "model.safetensors")
     tokenizer.save(str(gguf.parent / "tokenizer.json"))

@@ -1,7 +1,7 @@
 """Embedded data is what its source says, and what is not here says so at once."""
 
-import builtins
 import gzip
+import sys
 import time
 from dataclasses import replace
 from importlib.resources import files
@@ -9,7 +9,7 @@ from importlib.resources import files
 import pytest
 
 import mha.data.tables as tables
-from mha.data import DataUnavailable, load
+from mha.data import DataUnavailable, load, pretrained
 
 datasets = pytest.importorskip("datasets")
 
@@ -109,14 +109,11 @@ def test_an_embedded_copy_never_stands_in_for_the_hub(monkeypatch):
     assert len(load("moby_dick")) == 135
 
 
-def test_without_datasets_the_extra_is_named(monkeypatch):
-    real = builtins.__import__
-
-    def absent(name, *rest):
-        if name == "datasets":
-            raise ImportError("No module named 'datasets'", name="datasets")
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
-    with pytest.raises(DataUnavailable, match=r"install the extra `data`, in a checkout by: pip install '\.\[data\]'"):
-        load("moby_dick")
+@pytest.mark.parametrize(
+    ("package", "extra", "call"),
+    [("datasets", "data", lambda: load("moby_dick")), ("torch", "torch", lambda: pretrained("smollm2"))],
+)
+def test_an_absent_package_names_its_extra(monkeypatch, package, extra, call):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(DataUnavailable, match=rf"{package} is not installed: .*pip install '\.\[{extra}\]'"):
+        call()
