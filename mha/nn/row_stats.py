@@ -4,7 +4,6 @@ import math
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils.checkpoint import checkpoint
 
 from mha import shapes
 from mha.nn import formula
@@ -47,24 +46,59 @@ def attention_stats(
     out = attention(q, k, v, **options, dropout=dropout)
     call = shapes.check(q, k, v, **options)
     with own_precision(q):
-        rows = max(1, CHUNK // max(1, call.batch * call.num_heads * call.n_k))
-        parts = [
-            _rows(call, q, k, bias, sinks, slice(start, min(start + rows, call.n_q)))
-            for start in range(0, max(call.n_q, 1), rows)
-        ]
-        return out, Stats(*(torch.cat(columns, -1) for columns in zip(*parts, strict=True)))
+        if torch.compiler.is_compiling() or transformed(q, k) or not torch.is_grad_enabled():
+            return out, Stats(*_all_rows(call, q, k, bias, sinks))
+        return out, Stats(*_Recomputed.apply(call, q, k, bias, sinks))
 
 
-def _rows(call, q, k, bias, sinks, rows):
+def _all_rows(call, *tensors):
+    return torch.cat([_statistics(call, rows, *tensors) for rows in _chunks(call)], -1)
+
+
+def _chunks(call):
+    step = max(1, CHUNK // max(1, call.batch * call.num_heads * call.n_k))
+    return [slice(start, min(start + step, call.n_q)) for start in range(0, max(1, call.n_q), step)]
+
+
+class _Recomputed(torch.autograd.Function):
+    """`_all_rows`, whose backward pass computes the logits again, chunk by chunk, and keeps none."""
+
+    @staticmethod
+    def forward(ctx, call, *tensors):
+        ctx.call = call
+        ctx.save_for_backward(*tensors)
+        return _all_rows(call, *tensors)
+
+    @staticmethod
+    def backward(ctx, d_stats):
+        wanted = [n for n, needed in enumerate(ctx.needs_input_grad[1:]) if needed]
+        found = [None] * len(ctx.saved_tensors)
+        if torch.is_grad_enabled():  # a second derivative is coming: it needs the graph of all rows
+            aliases = [x if x is None else x.view_as(x) for x in ctx.saved_tensors]  # q and k may be one tensor
+            parts = [_pulled(_all_rows(ctx.call, *aliases), aliases, wanted, d_stats, create_graph=True)]
+        else:
+            parts = (_chunk_gradients(ctx.call, rows, ctx.saved_tensors, wanted, d_stats) for rows in _chunks(ctx.call))
+        for part in parts:
+            for n, gradient in zip(wanted, part, strict=True):
+                found[n] = gradient if found[n] is None else found[n] + gradient
+        return None, *found
+
+
+def _chunk_gradients(call, rows, tensors, wanted, d_stats):
+    leaves = [x if x is None else x.detach().requires_grad_(n in wanted) for n, x in enumerate(tensors)]
+    with torch.enable_grad():
+        stats = _statistics(call, rows, *leaves)
+    return _pulled(stats, leaves, wanted, d_stats[..., rows], create_graph=False)
+
+
+def _pulled(stats, tensors, wanted, d_stats, create_graph):
+    return torch.autograd.grad(stats, [tensors[n] for n in wanted], d_stats, create_graph=create_graph)
+
+
+def _statistics(call, rows, q, k, bias, sinks):
     q = q[..., rows, :]
     bias = bias if bias is None or bias.ndim < 2 or bias.shape[-2] == 1 else bias[..., rows, :]
     see = visible(call, q.device, bias, rows)
-    if torch.is_grad_enabled() and not transformed(q, k):
-        return checkpoint(_statistics, call, q, k, see, bias, sinks, use_reentrant=False, preserve_rng_state=False)
-    return _statistics(call, q, k, see, bias, sinks)
-
-
-def _statistics(call, q, k, see, bias, sinks):
     q, k, _, poison = (q, k, None, None) if see is None else select(q, k, None, see)
     s = formula.scores(q, k, see, bias=bias, scale=call.scale, softcap=call.softcap)
     top = formula.row_max(s)
@@ -78,5 +112,5 @@ def _statistics(call, q, k, see, bias, sinks):
     lse = (shift + log_total).masked_fill(alone, -math.inf)
     if sinks is not None:
         lse = torch.logaddexp(lse, formula.wide(sinks)[:, None, None].expand_as(lse))
-    stats = lse, top, log_total - mean
-    return tuple((x if poison is None else x + poison)[..., 0] for x in stats)
+    stats = torch.stack((lse, top, log_total - mean))[..., 0]
+    return stats if poison is None else stats + poison[..., 0]

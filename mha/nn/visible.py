@@ -1,5 +1,6 @@
 """A mask as torch tensors: the same rule as in NumPy, evaluated on the device, whole or a few rows at a time."""
 
+import numpy as np
 import torch
 
 from mha import masks, shapes
@@ -33,6 +34,6 @@ def _shown(call, device, rows):
         return torch.arange(stop, device=device)
 
     def table(values):
-        return values.to(device) if isinstance(values, torch.Tensor) else torch.tensor(values, device=device)
+        return torch.as_tensor(values if isinstance(values, torch.Tensor) else np.array(values), device=device)
 
     return shapes.visible(call, arange=arange, table=table, rows=rows)

@@ -101,6 +101,16 @@ def test_stats_and_weights_are_differentiable(options):
     assert torch.autograd.gradcheck(lambda q, k: attention_weights(q, k, **options), (q, k), check_forward_ad=True)
 
 
+def test_stats_of_one_tensor_in_every_role():
+    x = torch.randn(1, H, N_Q, D, generator=torch.Generator().manual_seed(6), dtype=torch.float64, requires_grad=True)
+
+    def lse(x):
+        return attention_stats(x, x, x, mask=masks.causal)[1].lse
+
+    assert torch.autograd.gradcheck(lse, x)
+    assert torch.autograd.gradgradcheck(lse, x)
+
+
 def test_gradient_of_lse_is_the_mean_key():
     q, k, v = inputs(num_groups=H)
     attention_stats(q, k, v, scale=1.0)[1].lse.sum().backward()
