@@ -25,6 +25,7 @@ def build(tmp_path, monkeypatch):
 
     def run(files, extensions, **config):
         source = tmp_path / "source"
+        monkeypatch.syspath_prepend(source)
         for name, text in {"pyproject.toml": '[tool.mha]\nRepository = ""\n', **files}.items():
             path = source / name
             path.parent.mkdir(parents=True, exist_ok=True)

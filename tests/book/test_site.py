@@ -53,12 +53,23 @@ def test_a_picture_without_words_warns(build, image):
 # What is bundled
 
 
-@pytest.fixture
-def bundle(monkeypatch):
+@pytest.fixture(autouse=True)
+def extensions(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "book/_ext")
+
+
+@pytest.fixture
+def bundle():
     import bundle
 
     return bundle
+
+
+@pytest.fixture
+def book_fixes():
+    import book_fixes
+
+    return book_fixes
 
 
 def test_every_part_is_the_file_we_know(bundle):
@@ -88,8 +99,7 @@ def test_parts_are_copied_with_their_licence(build, tmp_path, bundle):
 
 
 @pytest.mark.parametrize("address", ["", "https://github.com/someone/book"])
-def test_buttons_follow_the_constant(tmp_path, monkeypatch, address):
-    monkeypatch.syspath_prepend(ROOT / "book/_ext")
+def test_buttons_follow_the_constant(tmp_path, address):
     import repository
 
     (tmp_path / "pyproject.toml").write_text(f'[tool.mha]\nRepository = "{address}"\n')
@@ -115,8 +125,9 @@ def test_names_link_to_their_entries(build):
     entry = "```{py:function} mha.text.say(name)\n```\n"
     built = build({"index.md": f"# One\n\nCall `mha.text.say`, not `mha.text.shout`.\n\n{entry}"}, ["package_links"])
     assert not built.warnings
-    assert re.search(r'href="#mha\.text\.say"[^>]*><code', built.pages["index"])
-    assert "<code" in built.pages["index"].partition("mha.text.shout")[0][-120:]
+    (sentence,) = re.findall(r"<p>Call .*?</p>", built.pages["index"], re.DOTALL)
+    assert re.findall(r'href="([^"]*)"', sentence) == ["#mha.text.say"]
+    assert re.findall(r'<span class="pre">(.*?)</span>', sentence) == ["mha.text.say", "mha.text.shout"]
 
 
 def test_borrowed_members_are_not_documented(build):
@@ -125,6 +136,22 @@ def test_borrowed_members_are_not_documented(build):
     assert 'id="claim_boxes.inline"' in built.pages["index"]
     assert "SphinxTransform" not in re.findall(r'id="([^"]+)"', built.pages["index"])
     assert 'id="claim_boxes.Sphinx"' not in built.pages["index"]
+
+
+# Repairs
+
+
+def test_repeated_scripts_are_dropped(book_fixes):
+    scripts = [SimpleNamespace(filename=None, attributes={"body": body}) for body in ("one", "two", "one")]
+    context = {"script_files": scripts}
+    book_fixes.drop_repeated_scripts(None, "page", "page.html", context, None)
+    assert [script.attributes["body"] for script in context["script_files"]] == ["one", "two"]
+
+
+def test_one_extension_does_not_hide_the_visitors_of_another(book_fixes):
+    handlers = {"html": {"theorem": 1, "exercise": 2}, "singlehtml": {"exercise": 3}}
+    book_fixes.share_html_visitors(SimpleNamespace(registry=SimpleNamespace(translation_handlers=handlers)))
+    assert handlers["singlehtml"] == {"theorem": 1, "exercise": 3}
 
 
 # Coverage

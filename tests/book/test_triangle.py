@@ -27,6 +27,15 @@ def test_the_site_carries_the_test(build, tmp_path):
     assert (tmp_path / "out/_static/tests/test_floor.py.txt").read_text() == TEST
 
 
+def test_a_docstring_links_to_its_equation(build):
+    documented = "\n```{eval-rst}\n.. autofunction:: colours.hue\n```\n"
+    code = '"""Colours."""\n\n\ndef hue():\n    """Return it.   Book: {eq}`mean`."""\n'
+    built = build(BOOK | {"index.md": PAGE + documented, "colours.py": code}, ["triangle"])
+    assert not built.warnings
+    (docstring,) = re.findall(r"<p>Return it.*?</p>", built.pages["index"])
+    assert 'href="#equation-mean"' in docstring
+
+
 def test_a_repository_takes_the_link(build):
     constant = '[tool.mha]\nRepository = "https://github.com/someone/book/"\n'
     built = build(BOOK | {"pyproject.toml": constant}, ["triangle"], html_theme_options={})
