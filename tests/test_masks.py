@@ -140,6 +140,8 @@ def test_a_mask_is_a_value():
     assert kept == lengths([3, 5])
     with pytest.raises(AttributeError):
         window(1, 2).left = 3
+    with pytest.raises(ValueError, match="read-only"):
+        mask.table[:] = False
 
 
 @fuzz

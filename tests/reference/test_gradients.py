@@ -121,13 +121,16 @@ def test_junk_in_hidden_keys_and_empty_rows_stays_out(junk):
 def test_junk_that_some_may_see_stays_with_them():
     q, k, v, d_output = draw(0, 1, 1, 3, D), draw(1, 1, 1, 5, D), draw(2, 1, 1, 5, E), draw(3, 1, 1, 3, E)
     mask = np.ones((3, 5), bool)
-    mask[:2, 4] = False
-    clean = attention_backward(q, k, v, d_output, mask=mask)
+    mask[:2, 4] = mask[2, 0] = False
+    bias = np.zeros((3, 5))
+    clean = attention_backward(q, k, v, d_output, mask=mask, bias=bias)
     k[..., 4, :] = v[..., 4, :] = np.nan
-    dirty = attention_backward(q, k, v, d_output, mask=mask)
+    dirty = attention_backward(q, k, v, d_output, mask=mask, bias=bias)
     atol = rounding.of_gradients(q, k[..., :4, :], v[..., :4, :], d_output)
     assert_equal(dirty.q[:, :, :2], clean.q[:, :, :2], atol=atol)
     assert np.isnan(dirty.q[:, :, 2]).all()
+    assert_equal(dirty.bias[~mask], np.zeros(3))
+    assert_equal(dirty.k[:, :, 0], clean.k[:, :, 0], atol=atol)
 
 
 @pytest.mark.parametrize(("n_q", "n_k"), [(0, 3), (3, 0), (0, 0), (1, 1)])
