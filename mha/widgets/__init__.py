@@ -7,6 +7,7 @@ except ImportError as error:
 
 from mha.widgets.base import Widget
 from mha.widgets.dot_product import DotProduct
+from mha.widgets.head_maps import HeadMaps
 from mha.widgets.heads import Heads
 
-__all__ = ["DotProduct", "Heads", "Widget"]
+__all__ = ["DotProduct", "HeadMaps", "Heads", "Widget"]

@@ -11,13 +11,19 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from mha.masks import causal
+from mha.reference import attention_weights
 from mha.text import template
-from mha.widgets import DotProduct, Heads
+from mha.widgets import DotProduct, HeadMaps, Heads
 from mha.widgets.base import HERE, module_source
 
 TOKENS = ["[CLS]", "ships", "<sail>", "'at'", '"sea"', "&"]
 Q, K = np.random.default_rng(7).normal(size=(2, 3, 6, 8))
-WIDGETS = [DotProduct(TOKENS, Q[0], K[0], name="fig-a"), Heads(TOKENS, Q, K, name="fig-b")]
+WIDGETS = [
+    DotProduct(TOKENS, Q[0], K[0], name="fig-a"),
+    HeadMaps(TOKENS, attention_weights(Q, K, mask=causal)[None], name="fig-b"),
+    Heads(TOKENS, Q, K, name="fig-c"),
+]
 KINDS = sorted(path.stem for path in HERE.glob("*.js") if path.stem != "common")
 each_widget = pytest.mark.parametrize("widget", WIDGETS, ids=KINDS)
 SHAPE = re.compile(
