@@ -14,7 +14,7 @@ from mha import shapes
 from mha.nn import dropout as dropping
 from mha.nn import formula
 from mha.nn.fused import fused, transformed
-from mha.nn.hidden import select
+from mha.nn.hidden import finite, select
 from mha.nn.visible import is_triangle, visible
 
 __all__ = ["attention", "attention_weights"]
@@ -84,7 +84,7 @@ def _composed(call, q, k, v, bias, sinks):
 
 def _fused(call, q, k, v):
     causal, see, poison = is_triangle(call), None, None
-    if causal and not torch.compiler.is_compiling() and not (k.detach().sum() + v.detach().sum()).isfinite():
+    if causal and not torch.compiler.is_compiling() and not finite(k, v):
         causal = False  # the operator multiplies hidden values by zero, and 0 · NaN is NaN
     if not causal:
         see = visible(call, q.device)
@@ -96,27 +96,23 @@ def _fused(call, q, k, v):
 
 def _on_four_axes(call, q, k, v, see, causal):
     """Run the fused operator on what it takes: (b, h, n, d), one width, as many key heads as query heads."""
-    heads, groups, d_value = call.num_heads, call.num_kv_heads, v.shape[-1]
+    if see is not None and see.ndim < 4:
+        see = see.reshape((1,) * (4 - see.ndim) + see.shape)
+    if q.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2] and q.shape[3] == v.shape[3]:
+        return fused(q, k, v, see, causal, call.scale)
+    num_heads, per_group, d_value = call.num_heads, call.num_heads // call.num_kv_heads, v.shape[-1]
     width = max(q.shape[-1], d_value)
-    q, k, v = (_one_batch_axis(_padded(x, width), call.batch_shape) for x in (q, k, v))
-    if see is not None:
-        see = see.reshape((1,) * (4 - see.ndim) + see.shape) if see.ndim < 4 else _one_batch_axis(see, call.batch_shape)
-    if groups != heads:  # each group becomes a sample, and its query heads share the one key head without a copy
-        q = q.reshape(-1, heads // groups, *q.shape[-2:])
-        k, v = (x.flatten(0, 1).unsqueeze(1).expand(-1, heads // groups, -1, -1) for x in (k, v))
+    q, k, v = (_one_batch_axis(F.pad(x, (0, width - x.shape[-1])), call.batch_shape) for x in (q, k, v))
+    if see is not None and see.shape[:-3] != (1,):
+        see = _one_batch_axis(see, call.batch_shape)
+    if per_group > 1:  # each group becomes a sample, and its query heads share the one key head without a copy
+        q = q.reshape(-1, per_group, *q.shape[-2:])
+        k, v = (x.flatten(0, 1).unsqueeze(1).expand(-1, per_group, -1, -1) for x in (k, v))
         if see is not None and see.shape[:2] != (1, 1):
-            see = see.expand(call.batch, heads, -1, -1).reshape(-1, heads // groups, *see.shape[-2:])
-    out = fused(q, k, v, see, causal, call.scale)
-    return out[..., :d_value].reshape(*call.batch_shape, heads, call.n_q, d_value)
-
-
-def _padded(x, width):
-    return x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1]))
+            see = see.expand(call.batch, num_heads, -1, -1).reshape(-1, per_group, *see.shape[-2:])
+    out = fused(q, k, v, see, causal, call.scale)[..., :d_value]
+    return out.reshape(*call.weights_shape[:-1], d_value)
 
 
 def _one_batch_axis(x, batch_shape):
-    return (
-        x
-        if tuple(x.shape[:-3]) == batch_shape and x.ndim == 4
-        else x.expand(*batch_shape, *x.shape[-3:]).reshape(-1, *x.shape[-3:])
-    )
+    return x.expand(*batch_shape, *x.shape[-3:]).reshape(-1, *x.shape[-3:])

@@ -6,7 +6,7 @@ import torch
 
 from mha.nn.fused import transformed
 
-__all__ = ["select"]
+__all__ = ["finite", "select"]
 
 
 def select(q, k, v, see):
@@ -17,7 +17,7 @@ def select(q, k, v, see):
     `v` may be None, where only scores are wanted.
     """
     given = [x for x in (q, k, v) if x is not None]
-    if not torch.compiler.is_compiling() and not transformed(*given) and _finite(given):
+    if not torch.compiler.is_compiling() and not transformed(*given) and finite(*given):
         return q, k, v, None
     bad = ~k.isfinite().all(-1)
     if v is not None:
@@ -30,5 +30,12 @@ def select(q, k, v, see):
     return torch.where(see.any(-1, keepdim=True), q, 0.0), k, v, poison
 
 
-def _finite(tensors):
-    return math.isfinite(sum(x.detach().sum() for x in tensors))  # one sum each: far cheaper than looking at each entry
+def finite(*tensors):
+    """Tell whether all entries are finite: by one sum a tensor, cheaper than a look at every entry.
+
+    Finite entries whose sum overflows count as not finite, which costs time only.
+    """
+    total, *rest = (x.detach().sum() for x in tensors)
+    for more in rest:
+        total = total + more
+    return math.isfinite(total)
