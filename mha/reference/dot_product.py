@@ -80,6 +80,7 @@ def attention_stats(q, k, v, *, bias=None, sinks=None, **options) -> "tuple[Floa
 
 def softmax(scores: "Float[Array, '*b j']") -> "Float[Array, '*b j']":
     """Turn each row of scores into weights that sum to 1; a row of −inf into zeros.   Book: {eq}`softmax`."""
+    scores = np.asarray(scores, np.float64)
     exponentials = np.exp(scores - largest(scores))
     total = exponentials.sum(-1, keepdims=True)
     return exponentials / np.where(total == 0, 1.0, total)
@@ -87,6 +88,7 @@ def softmax(scores: "Float[Array, '*b j']") -> "Float[Array, '*b j']":
 
 def log_sum_exp(scores: "Float[Array, '*b j']") -> "Float[Array, '*b']":
     """Return the logarithm of the denominator of `softmax`; −inf for a row of −inf."""
+    scores = np.asarray(scores, np.float64)
     top = largest(scores)
     with np.errstate(divide="ignore"):  # log 0 = −inf is meant
         return (top + np.log(np.exp(scores - top).sum(-1, keepdims=True)))[..., 0]
@@ -128,7 +130,8 @@ def mix(weights, values, see):
     values = np.where(see.any(-2)[..., None], values, 0.0)
     if np.isfinite(values).all():
         return np.einsum("...ij,...je->...ie", weights, values)
-    terms = weights[..., None] * values[..., None, :, :]
+    with np.errstate(invalid="ignore"):
+        terms = weights[..., None] * values[..., None, :, :]
     return np.where(see[..., None], terms, 0.0).sum(-2)
 
 

@@ -128,6 +128,18 @@ def test_softmax(scores, shift):
     assert_equal(softmax(np.array(scores) + shift), weights, rtol=2 * error + 16 * rounding.EPS, atol=1e-300)
 
 
+def test_softmax_is_float64():
+    scores = draw(0, 3, 5).astype(np.float16)
+    assert_equal(softmax(scores), softmax(scores.astype(np.float64)))
+    assert softmax(scores).dtype == log_sum_exp(scores).dtype == np.float64
+
+
+def test_an_infinite_value_reaches_only_those_who_see_it():
+    v = np.array([1.0, INF]).reshape(1, 1, 2, 1)
+    output = attention(zeros(2), zeros(2), v, mask=masks.causal)  # and warns of nothing
+    assert_equal(output, [[[[1.0], [INF]]]])
+
+
 def test_softmax_of_extremes():
     assert_equal(softmax(np.array([[1000.0, 1000.0, -INF], [-INF, -INF, -INF]])), [[0.5, 0.5, 0], [0, 0, 0]])
     assert softmax(np.zeros((2, 0))).shape == (2, 0)
