@@ -1,11 +1,11 @@
 import { FAINT, canvas, choices, entropy, fill, label, mount, percent, range, shorten, slider, sum, tag } from "./common.js";
 
-const [WIDTH, LEFT, SIZE] = [430, 66, 344];
+const [WIDTH, LEFT, SIZE] = [430, 74, 342];
 const [GRID, GRID_SIZE] = [44, 126];
 const TOP = GRID + GRID_SIZE + 46;
-const TALL = 64;
+const TALL = 60;
 const BASE = TOP + SIZE + 20 + TALL;
-const HEIGHT = BASE + 52;
+const HEIGHT = BASE + 58;
 const MEASURES = ["previous", "sink", "entropy"];
 const LEVELS = 255;
 const SAME = 1e-9; // values closer than this share a rank, so that Python and JavaScript agree on it
@@ -97,23 +97,28 @@ export function alt(state) {
   return `${overview} ${sentence(state)}`;
 }
 
-// A tick has its number if it is the chosen one, or one of each fifth that does not touch it.
-const marked = (place, chosen, every, pitch) =>
-  place === chosen || (place % every === 0 && Math.abs(place - chosen) * pitch > 11);
+// The words of an axis: each number, or where one needs more room each fifth, and always the chosen one.
+function ticks(count, chosen, pitch, room) {
+  const every = pitch >= room ? 1 : 5;
+  const shown = (i) => i === chosen || (i % every === 0 && Math.abs(i - chosen) * pitch >= room);
+  return range(count).map((i) => (shown(i) ? String(i) : ""));
+}
 
 function grid(state, found) {
   const { words, num_layers, num_heads, measure } = state;
   const [wide, high] = [SIZE / num_layers, GRID_SIZE / num_heads];
   const small = { "font-size": 10 };
   const limit = measure === "entropy" ? found.limit : 1;
+  const highest = measure === "entropy" ? limit.toFixed(2) : "1";
+  const scale = LEFT + SIZE - 8 * highest.length - 40;
   const parts = [
     label(LEFT, 14, fill(words.all_heads, { count: num_layers * num_heads }), { "font-weight": "700" }),
     label(LEFT, 32, words[`shade_${measure}`], muted),
-    label(LEFT + SIZE - 74, 32, "0", { ...end, ...muted }),
-    label(LEFT + SIZE, 32, measure === "entropy" ? limit.toFixed(2) : "1", { ...end, ...muted }),
+    label(scale - 5, 32, "0", { ...end, ...muted }),
+    label(LEFT + SIZE, 32, highest, { ...end, ...muted }),
   ];
   for (const step of range(5)) {
-    const box = { x: LEFT + SIZE - 70 + 8 * step, y: 24, width: 8, height: 9, class: "w" };
+    const box = { x: scale + 8 * step, y: 23, width: 8, height: 9, class: "w" };
     parts.push(tag("rect", { ...box, "fill-opacity": FAINT + ((1 - FAINT) * step) / 4 }));
   }
   for (const layer of range(num_layers))
@@ -123,15 +128,14 @@ function grid(state, found) {
       const choose = { "data-layer": String(layer), "data-head": String(head) };
       parts.push(tag("rect", { ...box, class: "w pick", ...faint, ...choose }));
     }
-  for (const layer of range(num_layers)) {
-    const words = marked(layer, state.layer, 5, wide) ? String(layer) : "";
+  ticks(num_layers, state.layer, wide, 14).forEach((words, layer) => {
     const middle = { "text-anchor": "middle", ...small, ...weight(layer === state.layer) };
     parts.push(label(LEFT + (layer + 0.5) * wide, GRID + GRID_SIZE + 13, words, middle));
-  }
-  for (const head of range(num_heads)) {
-    const words = marked(head, state.head, high >= 11 ? 1 : 5, high) ? String(head) : "";
-    parts.push(label(LEFT - 8, GRID + (head + 0.5) * high + 3.5, words, { ...end, ...small, ...weight(head === state.head) }));
-  }
+  });
+  ticks(num_heads, state.head, high, 11).forEach((words, head) => {
+    const beside = { ...end, ...small, ...weight(head === state.head) };
+    parts.push(label(LEFT - 8, GRID + (head + 0.5) * high + 3.5, words, beside));
+  });
   const frame = { x: LEFT - 2, y: GRID - 2, width: SIZE + 4, height: GRID_SIZE + 4, rx: 3, class: "grid" };
   const ring = { x: LEFT + state.layer * wide - 1, y: GRID + state.head * high - 1, width: wide + 2, height: high + 2 };
   const line = { fill: "none", stroke: "currentColor" };

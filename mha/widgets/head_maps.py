@@ -10,12 +10,12 @@ from mha.text import say
 from mha.widgets.base import Widget, checked_tokens, module_source, setting
 from mha.widgets.svg import FAINT, canvas, label, shorten, tag
 
-WIDTH, LEFT, SIZE = 430, 66, 344
+WIDTH, LEFT, SIZE = 430, 74, 342
 GRID, GRID_SIZE = 44, 126
 TOP = GRID + GRID_SIZE + 46
-TALL = 64
+TALL = 60
 BASE = TOP + SIZE + 20 + TALL
-HEIGHT = BASE + 52
+HEIGHT = BASE + 58
 MEASURES = ["previous", "sink", "entropy"]
 LEVELS = 255
 SAME = 1e-9  # values closer than this share a rank, so that Python and JavaScript agree on it
@@ -160,31 +160,29 @@ class HeadMaps(Widget):
         wide, high = SIZE / self.num_layers, GRID_SIZE / self.num_heads
         small, end = {"font-size": 10}, {"text-anchor": "end"}
         limit = found["limit"] if self.measure == "entropy" else 1
+        highest = f"{limit:.2f}" if self.measure == "entropy" else "1"
+        scale = LEFT + SIZE - 8 * len(highest) - 40
         words = say("widgets.head_maps.all_heads", count=self.num_layers * self.num_heads)
         parts = [
             label(LEFT, 14, words, {"font-weight": "700"}),
             label(LEFT, 32, self.words[f"shade_{self.measure}"], {"class": "muted"}),
-            label(LEFT + SIZE - 74, 32, "0", {**end, "class": "muted"}),
-            label(LEFT + SIZE, 32, f"{limit:.2f}" if self.measure == "entropy" else "1", {**end, "class": "muted"}),
+            label(scale - 5, 32, "0", {**end, "class": "muted"}),
+            label(LEFT + SIZE, 32, highest, {**end, "class": "muted"}),
         ]
         for step in range(5):
-            box = {"x": LEFT + SIZE - 70 + 8 * step, "y": 24, "width": 8, "height": 9, "class": "w"}
+            box = {"x": scale + 8 * step, "y": 23, "width": 8, "height": 9, "class": "w"}
             parts.append(tag("rect", {**box, "fill-opacity": FAINT + (1 - FAINT) * step / 4}))
         for layer, head in np.ndindex(self.num_layers, self.num_heads):
             box = {"x": LEFT + layer * wide + 0.5, "y": GRID + head * high + 0.5, "width": wide - 1, "height": high - 1}
             faint = {"fill-opacity": FAINT + (1 - FAINT) * found[self.measure][layer, head] / limit}
             choose = {"data-layer": str(layer), "data-head": str(head)}
             parts.append(tag("rect", {**box, "class": "w pick", **faint, **choose}))
-        for layer in range(self.num_layers):
-            shown = marked(layer, self.layer, 5, wide)
+        for layer, words in enumerate(ticks(self.num_layers, self.layer, wide, 14)):
             middle = {"text-anchor": "middle", **small, **weight(layer == self.layer)}
-            parts.append(label(LEFT + (layer + 0.5) * wide, GRID + GRID_SIZE + 13, str(layer) if shown else "", middle))
-        for head in range(self.num_heads):
-            shown = marked(head, self.head, 1 if high >= 11 else 5, high)
-            place = GRID + (head + 0.5) * high + 3.5
-            parts.append(
-                label(LEFT - 8, place, str(head) if shown else "", {**end, **small, **weight(head == self.head)})
-            )
+            parts.append(label(LEFT + (layer + 0.5) * wide, GRID + GRID_SIZE + 13, words, middle))
+        for head, words in enumerate(ticks(self.num_heads, self.head, high, 11)):
+            beside = {**end, **small, **weight(head == self.head)}
+            parts.append(label(LEFT - 8, GRID + (head + 0.5) * high + 3.5, words, beside))
         frame = {"x": LEFT - 2, "y": GRID - 2, "width": SIZE + 4, "height": GRID_SIZE + 4, "rx": 3, "class": "grid"}
         ring = {
             "x": LEFT + self.layer * wide - 1,
@@ -266,6 +264,8 @@ def weight(chosen):
     return {"font-weight": "700" if chosen else "400"}
 
 
-def marked(place, chosen, every, pitch):
-    """Say whether a tick has its number: the chosen one, and each fifth that does not touch it."""
-    return place == chosen or (place % every == 0 and abs(place - chosen) * pitch > 11)
+def ticks(count, chosen, pitch, room):
+    """Return the words of an axis: each number, or where one needs more room each fifth, and always the chosen one."""
+    every = 1 if pitch >= room else 5
+    shown = [i == chosen or (i % every == 0 and abs(i - chosen) * pitch >= room) for i in range(count)]
+    return [str(i) if shown[i] else "" for i in range(count)]
