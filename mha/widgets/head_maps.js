@@ -110,7 +110,7 @@ function grid(state, found) {
   const small = { "font-size": 10 };
   const limit = measure === "entropy" ? found.limit : 1;
   const highest = measure === "entropy" ? limit.toFixed(2) : "1";
-  const scale = LEFT + SIZE - 8 * highest.length - 40;
+  const scale = LEFT + SIZE - 8 * highest.length - 43;
   const parts = [
     label(LEFT, 14, fill(words.all_heads, { count: num_layers * num_heads }), { "font-weight": "700" }),
     label(LEFT, 32, words[`shade_${measure}`], muted),
@@ -136,7 +136,7 @@ function grid(state, found) {
     const beside = { ...end, ...small, ...weight(head === state.head) };
     parts.push(label(LEFT - 8, GRID + (head + 0.5) * high + 3.5, words, beside));
   });
-  const frame = { x: LEFT - 2, y: GRID - 2, width: SIZE + 4, height: GRID_SIZE + 4, rx: 3, class: "grid" };
+  const frame = { x: LEFT - 2, y: GRID - 2, width: SIZE + 4, height: GRID_SIZE + 4, rx: 3, class: "all" };
   const ring = { x: LEFT + state.layer * wide - 1, y: GRID + state.head * high - 1, width: wide + 2, height: high + 2 };
   const line = { fill: "none", stroke: "currentColor" };
   parts.push(

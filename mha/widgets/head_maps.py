@@ -161,7 +161,7 @@ class HeadMaps(Widget):
         small, end = {"font-size": 10}, {"text-anchor": "end"}
         limit = found["limit"] if self.measure == "entropy" else 1
         highest = f"{limit:.2f}" if self.measure == "entropy" else "1"
-        scale = LEFT + SIZE - 8 * len(highest) - 40
+        scale = LEFT + SIZE - 8 * len(highest) - 43
         words = say("widgets.head_maps.all_heads", count=self.num_layers * self.num_heads)
         parts = [
             label(LEFT, 14, words, {"font-weight": "700"}),
@@ -183,7 +183,7 @@ class HeadMaps(Widget):
         for head, words in enumerate(ticks(self.num_heads, self.head, high, 11)):
             beside = {**end, **small, **weight(head == self.head)}
             parts.append(label(LEFT - 8, GRID + (head + 0.5) * high + 3.5, words, beside))
-        frame = {"x": LEFT - 2, "y": GRID - 2, "width": SIZE + 4, "height": GRID_SIZE + 4, "rx": 3, "class": "grid"}
+        frame = {"x": LEFT - 2, "y": GRID - 2, "width": SIZE + 4, "height": GRID_SIZE + 4, "rx": 3, "class": "all"}
         ring = {
             "x": LEFT + self.layer * wide - 1,
             "y": GRID + self.head * high - 1,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from browser.visit import picture, served, still_controls, visit
-from mha.widgets import DotProduct, Heads
+from mha import masks, reference
+from mha.widgets import DotProduct, HeadMaps, Heads
 
 pytestmark = pytest.mark.browser
 
@@ -54,7 +55,13 @@ def write_page(folder, widgets, fault=None):
 
 def widgets():
     q, k = np.random.default_rng(11).normal(0, 1.3, (2, 12, len(TOKENS), 32))
-    return [DotProduct(TOKENS, q[0], k[0], query=3), DotProduct(TOKENS, q[1], k[1]), Heads(TOKENS, q, k)]
+    maps = reference.attention_weights(q, k, mask=masks.causal).reshape(4, 3, len(TOKENS), len(TOKENS))
+    return [
+        DotProduct(TOKENS, q[0], k[0], query=3),
+        DotProduct(TOKENS, q[1], k[1]),
+        Heads(TOKENS, q, k),
+        HeadMaps(TOKENS, maps, layer=2, head=1, query=6),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +97,7 @@ def disturbed(page):
 def test_every_control_moves_its_picture(browser, address):
     with visit(browser, address) as (page, seen):
         lives = page.locator(".mha-live").all()
-        assert [still_controls(live) for live in lives] == [[], [], []]
+        assert [still_controls(live) for live in lives] == [[], [], [], []]
         assert disturbed(page) == []
         assert (seen.outside, seen.errors) == ([], [])
 
@@ -132,12 +139,35 @@ def test_live_picture_is_the_still(browser, folder):
 
 def test_click_on_the_picture_chooses(browser, folder):
     with visit(browser, f"file://{folder}/index.html") as (page, _):
-        dot_product, _, heads = page.locator(".mha-live").all()
+        dot_product, _, heads, head_maps = page.locator(".mha-live").all()
         dot_product.locator("svg rect.pick[data-value='5']").click()
         assert "Query 5, “some”" in dot_product.locator("[aria-live]").inner_text()
         assert dot_product.get_by_role("radio").nth(5).is_checked()
         heads.locator("svg rect.pick[data-value='7']").last.click()
         assert heads.locator("[aria-live]").inner_text().startswith("Head 7 of 12 reads columns 224 to 255")
+        head_maps.locator("svg rect[data-layer='3'][data-head='2']").click()
+        head_maps.locator("svg rect.pick[data-value='4']").click()
+        said = head_maps.locator("[aria-live]").inner_text()
+        assert said.startswith("Layer 3, head 2: ")
+        assert "Query 4, “.”" in said
+
+
+def test_arrow_keys_move_through_all_heads(browser, folder):
+    with visit(browser, f"file://{folder}/index.html") as (page, _):
+        head_maps = page.locator(".mha-live").nth(3)
+        heads = head_maps.locator(".mha-picture")
+        head_maps.get_by_role("radio", checked=True).focus()
+        page.keyboard.press("Tab")
+        assert heads.evaluate("h => h === document.activeElement")
+        assert heads.locator(".all").evaluate("a => getComputedStyle(a).strokeWidth") == "3px"
+        assert heads.get_attribute("aria-label") == "All heads: the arrow keys choose a layer and a head"
+        places = {"ArrowRight": (3, 1), "ArrowDown": (3, 2), "ArrowLeft": (2, 2), "ArrowUp": (2, 1)}
+        for key, (layer, head) in places.items():
+            page.keyboard.press(key)
+            assert head_maps.locator("[aria-live]").inner_text().startswith(f"Layer {layer}, head {head}: ")
+        for _ in range(3):
+            page.keyboard.press("ArrowUp")
+        assert head_maps.locator("[aria-live]").inner_text().startswith("Layer 2, head 0: ")
 
 
 def test_new_split_keeps_looking_at_the_same_columns(browser, folder):
