@@ -57,15 +57,26 @@ def cited(path: Path) -> Iterator[tuple[str, str]]:
                     yield from ((f"{node.name}.{method.name}", label) for label in labels)
 
 
+def find_test(root: Path, path: Path, name: str) -> Path | None:
+    """The test file that mirrors `path` if it speaks of `name`, else the one beside it that does so most."""
+    mirror = root / "tests" / path.relative_to(root / "mha").with_name(f"test_{path.name}")
+    word = re.compile(rf"\b{name.rpartition('.')[2]}\b")
+    beside = sorted(mirror.parent.glob("test_*.py"))
+    mentions = {test: len(word.findall(test.read_text())) for test in beside}
+    if mentions.get(mirror):
+        return mirror
+    return max(beside, key=mentions.__getitem__) if any(mentions.values()) else None
+
+
 def read_package(root: Path) -> Functions:
     functions: Functions = {}
     for path in sorted(root.glob("mha/**/*.py"), key=floor_order):
-        test = root / "tests" / path.relative_to(root / "mha").with_name(f"test_{path.name}")
         for name, label in cited(path):
-            functions.setdefault(label, []).append(Code(public_name(root, path, name), str(test.relative_to(root))))
-            last = name.rpartition(".")[2]
-            if not test.exists() or not re.search(rf"\b{last}\b", test.read_text()):
-                log.warning("no test of %s in %s", name, test.relative_to(root), type="book")
+            test = find_test(root, path, name)
+            if test is None:
+                log.warning("no test of %s, which is in %s", name, path.relative_to(root), type="book")
+            link = str(test.relative_to(root)) if test else ""
+            functions.setdefault(label, []).append(Code(public_name(root, path, name), link))
     return functions
 
 
@@ -94,7 +105,8 @@ class LinkEquations(SphinxPostTransform):
                     reftarget=code.name,
                     refwarn=True,
                 )
-                line += [nodes.Text(" ("), self.link_to(code.test), nodes.Text(")")]
+                if code.test:
+                    line += [nodes.Text(" ("), self.link_to(code.test), nodes.Text(")")]
             if line.children:
                 equation.parent.insert(equation.parent.index(equation) + 1, line)
 
@@ -112,11 +124,10 @@ class LinkEquations(SphinxPostTransform):
 def copy_tests(app: Sphinx, error: Exception | None) -> None:
     if error or app.builder.name != "html":
         return
-    for test in {code.test for codes in app.env.book_code.values() for code in codes}:
+    for test in {code.test for codes in app.env.book_code.values() for code in codes if code.test}:
         source, target = Path(app.srcdir, test), Path(app.outdir, "_static", f"{test}.txt")
-        if source.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(source.read_text())
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(source.read_text())
 
 
 def link_back(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:

@@ -47,7 +47,7 @@ def test_a_repository_takes_the_link(build):
     [
         ({"index.md": PAGE + "\n$$\nx\n$$ (lonely)\n"}, "no function computes equation 'lonely'"),
         ({"mha/floor.py": MODULE.replace("`mean`.", "`mean`, {eq}`gone`.")}, "no page has equation 'gone'"),
-        ({"tests/test_floor.py": TEST.replace("mean", "median")}, "no test of mean in tests/test_floor.py"),
+        ({"tests/test_floor.py": TEST.replace("mean", "median")}, "no test of mean, which is in mha/floor.py"),
         ({"index.md": PAGE.replace("mha.floor.mean", "mha.floor.median")}, "target not found: mha.floor.mean"),
     ],
     ids=["orphan equation", "orphan function", "no test", "not in the API"],
@@ -59,6 +59,13 @@ def test_an_orphan_warns(build, fault, warning):
 def test_an_equation_may_be_excused(build):
     orphan = BOOK | {"index.md": PAGE + "\n$$\nx\n$$ (lonely)\n"}
     assert not build(orphan, ["triangle"], equations_without_code=["lonely"]).warnings
+
+
+def test_a_test_beside_the_mirror_counts(build):
+    beside = BOOK | {"tests/test_floor.py": "", "tests/test_means.py": TEST, "tests/test_other.py": "# mean\n"}
+    built = build(beside, ["triangle"])
+    assert not built.warnings
+    assert 'href="_static/tests/test_means.py.txt"' in built.pages["index"]
 
 
 def test_public_name_hides_the_file(build, tmp_path, monkeypatch):
