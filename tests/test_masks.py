@@ -51,7 +51,7 @@ def loops(rule, n_q, n_k, first):
         (causal & window(1, 1), lambda i, j: i - 1 <= j <= i),
         (~causal | window(0, 0), lambda i, j: j >= i),
     ],
-    ids=repr,
+    ids=lambda value: repr(value) if isinstance(value, masks.Mask) else None,
 )
 def test_dense_follows_the_definition(mask, rule, n_q, n_k):
     assert_equal(mask.dense(n_q, n_k), loops(rule, n_q, n_k, n_k - n_q))
