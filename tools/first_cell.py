@@ -21,7 +21,8 @@ IMPORT = """\
 try:
     import mha
 except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError("in the folder of the book, run `make lab` or pip install '.[dev]'") from missing
+    hint = "run `make lab`, or pip install '.[dev]', in the folder of the book"
+    raise ModuleNotFoundError(hint) from missing
 
 print(f"mha {mha.__version__}")"""
 
