@@ -109,6 +109,8 @@ def test_stats_of_one_tensor_in_every_role():
 
     assert torch.autograd.gradcheck(lse, x)
     assert torch.autograd.gradgradcheck(lse, x)
+    alone, with_graph = (torch.autograd.grad(lse(x).sum(), x, create_graph=graph)[0] for graph in (False, True))
+    assert_equal(with_graph, alone, rtol=1e-12, atol=1e-13)
 
 
 def test_gradient_of_lse_is_the_mean_key():
