@@ -1,7 +1,7 @@
 """Scaled dot-product attention on torch tensors: the arguments and the meaning of `mha.reference`.
 
 A mask and a scale run in one fused operator; bias, softcap, sinks and dropout are plain tensor formulas. Either way
-logits and softmax have at least float32, and the result has the dtype of the values, autocast or not. Any derivative
+logits and softmax have at least float32, and the result has the dtype of the inputs, autocast or not. Any derivative
 exists in eager mode on a CPU; beyond the first, nothing is promised under `torch.compile` or on other devices.
 """
 
@@ -36,6 +36,8 @@ def attention(
     """Mix the values of the visible keys, weighted by a softmax of scale · q·k.   Book: {eq}`scaled-dot-product`"""
     options = {"bias": bias, "softcap": softcap, "sinks": sinks}
     call = shapes.check(q, k, v, mask=mask, scale=scale, q_start=q_start, dropout=dropout, **options)
+    if not q.dtype == k.dtype == v.dtype:
+        q, k, v = formula.alike(q, k, v)
     empty = 0 in (q.numel(), k.numel(), v.numel())  # the fused operator divides by the lengths
     extra = call.dropout is not None or any(x is not None for x in options.values())
     with own_precision(q):
@@ -57,6 +59,7 @@ def attention_weights(
 ) -> "Float[Tensor, '*b h i j']":
     """Return the share of each key in each query's mixture, dropout left out.   Book: {eq}`attention-weights`"""
     call = shapes.check(q, k, mask=mask, bias=bias, scale=scale, softcap=softcap, sinks=sinks, q_start=q_start)
+    q, k = formula.alike(q, k)
     with own_precision(q):
         see = visible(call, q.device, bias)
         q, k, _, poison = (q, k, None, None) if see is None else select(q, k, None, see)

@@ -1,15 +1,22 @@
 """Attention as plain tensor formulas: every option, every derivative and transform, n² memory."""
 
+import functools
 import math
 
 import torch
 
-__all__ = ["mix", "scores", "softmax", "weights"]
+__all__ = ["alike", "mix", "scores", "softmax", "weights"]
 
 
 def wide(x):
     """Return `x` in the precision of logits and softmax: float32, or float64 if it has that."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def alike(*tensors):
+    """Return the tensors in the dtype that holds them all."""
+    dtype = functools.reduce(torch.promote_types, (x.dtype for x in tensors))
+    return tuple(x.to(dtype) for x in tensors)
 
 
 def by_group(x, num_groups):

@@ -35,7 +35,12 @@ def fused(q, k, v, see, causal, scale):
     needs_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
     if q.device.type == "cpu" and (needs_gradient or torch.compiler.is_compiling()):
         return _Fused.apply(q, k, v, see, causal, scale)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=see, is_causal=causal, scale=scale)
+    if see is None or q.device.type == "cpu":
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=see, is_causal=causal, scale=scale)
+    empty = ~see.any(
+        -1, keepdim=True
+    )  # other devices differ on rows that see nothing: let them see all, then zero them
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=see | empty, scale=scale).masked_fill(empty, 0.0)
 
 
 class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that has one

@@ -45,6 +45,7 @@ def attention_stats(
     options = {"mask": mask, "bias": bias, "scale": scale, "softcap": softcap, "sinks": sinks, "q_start": q_start}
     out = attention(q, k, v, **options, dropout=dropout)
     call = shapes.check(q, k, v, **options)
+    q, k = formula.alike(q, k)
     with own_precision(q):
         if torch.compiler.is_compiling() or transformed(q, k) or not torch.is_grad_enabled():
             return out, Stats(*_all_rows(call, q, k, bias, sinks))

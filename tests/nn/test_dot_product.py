@@ -225,6 +225,18 @@ def test_any_bias_dtype():
 
 
 @pytest.mark.parametrize("options", [{}, {"softcap": 4.0}], ids=["fused", "formula"])
+@pytest.mark.parametrize("odd_one", ["q", "k", "v"])
+def test_mixed_dtypes_are_promoted(odd_one, options):
+    tensors = {name: draw(1, 2, 5, 4, seed=s, dtype=torch.float32) for s, name in enumerate("qkv")}
+    expected = attention(**{name: x.double() for name, x in tensors.items()}, **options)
+    tensors[odd_one] = tensors[odd_one].double()
+    out, stats = attention_stats(**tensors, **options)
+    assert_equal(out, expected, rtol=0, atol=1e-14)
+    assert stats.lse.dtype == (torch.float32 if odd_one == "v" else torch.float64)
+    assert_equal(attention_weights(tensors["q"], tensors["k"], **options).sum(-1), torch.ones(1, 2, 5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"softcap": 4.0}], ids=["fused", "formula"])
 def test_autocast_leaves_the_logits_alone(options):
     q, k, v = (draw(1, 2, 5, 4, seed=s, dtype=torch.float32) for s in range(3))
     with torch.autocast("cpu", dtype=torch.bfloat16):
