@@ -48,16 +48,16 @@ def own_links(text: str) -> str:
     return re.sub(r'href="(?:book/)?index\.html#', 'href="#', text)
 
 
-def print_page() -> None:
+def print_page(source: Path, target: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 720, "height": 1000}, color_scheme="light")
-        page.goto(PAGE.as_uri(), wait_until="load")
+        page.goto(source.as_uri(), wait_until="load")
         page.evaluate("() => window.MathJax?.startup.promise")
         page.evaluate(PREPARE)
         page.evaluate("() => document.fonts.ready")
         page.pdf(
-            path=PDF,
+            path=target,
             format="A4",
             margin={"top": "18mm", "bottom": "20mm", "left": "18mm", "right": "18mm"},
             print_background=True,
@@ -72,7 +72,7 @@ def print_page() -> None:
 
 def main() -> None:
     build_single_page()
-    print_page()
+    print_page(PAGE, PDF)
     print(f"The book is in {PDF.relative_to(ROOT)} ({PDF.stat().st_size / 1e6:.1f} MB).")
 
 

@@ -207,6 +207,14 @@ def test_nothing_is_executed_or_built_twice():
     assert "book/_build" in CONFIG["exclude_patterns"]
 
 
+def test_the_example_of_the_page_runs():
+    example = re.search(r"```python\n(.*?)```", (ROOT / "book/how_to_use.md").read_text(), re.DOTALL)[1]
+    *statements, call = example.strip().splitlines()
+    names = {}
+    exec("\n".join(statements), names)
+    assert str(eval(call, names)) == call.partition("# ")[2]
+
+
 # The built site
 
 
