@@ -303,6 +303,29 @@ def test_compiles_to_one_graph(options):
         assert_equal(one, other, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.filterwarnings("ignore:.*autograd.function.Function.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("how", ["compiled", "torch.func"])
+@pytest.mark.parametrize("options", [{}, {"softcap": 2.0}], ids=["fused", "formula"])
+def test_padding_may_hold_anything_in_every_mode(how, options):
+    tensors = [draw(2, 2, 7, 3, seed=s) for s in range(3)]
+    mask = masks.lengths(torch.tensor([7, 4])) & masks.causal
+
+    def call(q, k, v):
+        return attention(q, k, v, mask=mask, **options)[1, :, :4].square().sum()
+
+    expected = torch.autograd.grad(call(*(x.requires_grad_() for x in tensors)), tensors)
+    spoiled = [x.detach().clone() for x in tensors]
+    for x, bad in zip(spoiled[1:], (NAN, INF), strict=True):
+        x[1, :, 4:] = bad
+    if how == "torch.func":
+        found = torch.func.grad(call, argnums=(0, 1, 2))(*spoiled)
+    else:
+        spoiled = [x.requires_grad_() for x in spoiled]
+        found = torch.autograd.grad(torch.compile(call, fullgraph=True, backend="aot_eager")(*spoiled), spoiled)
+    for one, other in zip(found, expected, strict=True):
+        assert_equal(one, other, rtol=1e-12, atol=1e-13)
+
+
 GOOD = {"q": draw(2, 4, 5, 3), "k": draw(2, 2, 7, 3), "v": draw(2, 2, 7, 6)}
 BAD = {
     "heads": ({"k": draw(2, 3, 7, 3), "v": draw(2, 3, 7, 6)}, ValueError, "k has 3 heads and q has 4"),
