@@ -207,6 +207,12 @@ def test_nothing_is_executed_or_built_twice():
     assert "book/_build" in CONFIG["exclude_patterns"]
 
 
+def test_the_landing_page_lists_each_chapter_once_and_in_order():
+    listed = re.findall(r"^\| \{doc\}`/notebooks/(\w+)`", (ROOT / "book/index.md").read_text(), re.MULTILINE)
+    entries = [entry["file"] for part in TOC["parts"] for entry in part["chapters"]]
+    assert [f"notebooks/{chapter}" for chapter in listed] == [file for file in entries if file.startswith("notebooks/")]
+
+
 def test_the_example_of_the_page_runs():
     example = re.search(r"```python\n(.*?)```", (ROOT / "book/how_to_use.md").read_text(), re.DOTALL)[1]
     *statements, call = example.strip().splitlines()
