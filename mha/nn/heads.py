@@ -97,7 +97,8 @@ class MultiHeadAttention(nn.Module):
     def project(self, x, context=None, *, positions=None, context_positions=None):
         """Return q, k, v of all heads as attention sees them, positions applied.
 
-        Without `positions` the last query stands at the last key, as in `attention`.
+        Without `positions` the last query stands at the last key, as in `attention`. They reach the position scheme
+        alone: masks go by the order of the rows.
         """
         for_keys, for_values = context if isinstance(context, tuple) else (context, context)
         for_keys, for_values = (x if c is None else c for c in (for_keys, for_values))

@@ -155,6 +155,22 @@ def test_dropout_acts_in_training_only_and_follows_the_seed():
         MultiHeadAttention(6, 2, dropout=1.0)
 
 
+@pytest.mark.filterwarnings("ignore:.*autograd.function.Function.*should not be instantiated:DeprecationWarning")
+def test_a_layer_compiles_and_exports_whole():
+    """Dropout draws its seed inside the graph: two passes differ, and the eager layer draws the same."""
+    module, x = ours(12, 2, dropout=0.3, position=Rotary()), draw(BATCH, N, 12)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    torch.manual_seed(5)
+    first, second = compiled(x, mask=masks.causal), compiled(x, mask=masks.causal)
+    torch.manual_seed(5)
+    assert_equal(first, module(x, mask=masks.causal), rtol=1e-12, atol=1e-13)
+    assert largest(first - second) > 1e-3
+    first.sum().backward()
+    see = torch.ones(N, N, dtype=torch.bool).tril()
+    exported = torch.export.export(module.eval(), (x,), {"mask": see}).module()
+    assert_equal(exported(x, mask=see), module(x, mask=see), rtol=1e-12, atol=1e-13)
+
+
 def test_positions_shift_together():
     """transformers#22161: left padding moves every position, and must not move the answer."""
     module, x = ours(12, 2, position=Rotary()), draw(BATCH, N, 12)
