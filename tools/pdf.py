@@ -1,17 +1,15 @@
 """Print the whole book to `book/_build/attention-head-by-head.pdf` with Chromium; widgets appear as stills."""
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "book/_build"
-JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"
+import chromium
+from build_book import BUILD, COMMAND, ROOT, STRICT
+
 PAGE = BUILD / "singlehtml/all.html"
 PDF = BUILD / "attention-head-by-head.pdf"
 
@@ -27,17 +25,8 @@ document.documentElement.dataset.theme = document.documentElement.dataset.mode =
 FOOTER = '<div style="width: 100%; font: 8pt serif; text-align: center"><span class="pageNumber"></span></div>'
 
 
-def chromium() -> str:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        sys.exit("no Chromium: install the package chromium, or name the program in CHROMIUM")
-    return found
-
-
 def build_single_page() -> None:
-    command = [sys.executable, "-c", JUPYTER_BOOK, "build", ".", "--path-output", "book", "--builder", "singlehtml"]
-    subprocess.run([*command, "-W", "-n", "--keep-going", "--quiet"], cwd=ROOT, check=True)
+    subprocess.run([*COMMAND, *STRICT, "--builder", "singlehtml"], cwd=ROOT, check=True)
     root = BUILD / "singlehtml/book/index.html"
     PAGE.write_text(own_links(root.read_text(encoding="utf-8")), encoding="utf-8")
 
@@ -50,7 +39,7 @@ def own_links(text: str) -> str:
 
 def print_page(source: Path, target: Path) -> None:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=chromium.program(), args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 720, "height": 1000}, color_scheme="light")
         page.goto(source.as_uri(), wait_until="load")
         page.evaluate("() => window.MathJax?.startup.promise")
@@ -71,6 +60,8 @@ def print_page(source: Path, target: Path) -> None:
 
 
 def main() -> None:
+    if chromium.program() is None:
+        sys.exit(chromium.MISSING)
     build_single_page()
     print_page(PAGE, PDF)
     print(f"The book is in {PDF.relative_to(ROOT)} ({PDF.stat().st_size / 1e6:.1f} MB).")
