@@ -17,6 +17,7 @@ from packaging.version import Version
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements.lock"
 HEADER = "# Written by `make lock`. Used as constraints: pip install -c requirements.lock -e '.[dev]'\n"
+OLDEST = "3.11.0"  # some packages leave the first bugfix releases of a Python behind
 CUDA = ("nvidia-", "cuda-")  # torch itself pins these, other ones for each CUDA
 
 
@@ -33,6 +34,7 @@ def resolve(constraints: list[str]) -> dict[str, str]:
         constraint, report = Path(folder, "constraints.txt"), Path(folder, "report.json")
         constraint.write_text("\n".join(constraints), "utf-8")
         pip = [sys.executable, "-m", "pip", "install", "-qq", "--dry-run", "--ignore-installed"]
+        pip += ["--python-version", OLDEST, "--only-binary", ":all:"]
         subprocess.run([*pip, "-c", constraint, "--report", report, ".[all]"], cwd=ROOT, check=True)
         found = [item["metadata"] for item in json.loads(report.read_text("utf-8"))["install"]]
     # Version.public: torch 2.13.0+cpu here is torch 2.13.0 for everyone.

@@ -1,5 +1,7 @@
 """pyproject.toml gives bounds, requirements.lock one version of each package, environment.yml defers to the lock."""
 
+from importlib import metadata
+
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -89,6 +91,19 @@ def test_the_environment_follows_the_lock():
 def test_the_torch_pin_has_its_triton():
     locked = {pin.name: version(pin) for pin in pins(LOCK)}
     assert (locked["torch"], locked["triton"]) == ("2.13.0", "3.7.1"), "triton is the one that this torch asks for"
+
+
+def test_the_lock_serves_the_oldest_python():
+    """Some packages leave the first bugfix releases of a Python behind, and distributions stay on those."""
+    oldest = f"{next(iter(SpecifierSet(PROJECT['requires-python']))).version}.0"
+    asked = {one.name: one.metadata["Requires-Python"] for one in metadata.distributions()}
+    locked = {canonicalize_name(pin.name) for pin in pins(LOCK)}
+    too_new = {
+        name: python
+        for name, python in asked.items()
+        if canonicalize_name(name) in locked and python and oldest not in SpecifierSet(python)
+    }
+    assert too_new == {}
 
 
 def test_the_package_gives_bounds_and_never_pins():
