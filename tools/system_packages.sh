@@ -11,7 +11,7 @@ present() {
     case $1 in
         chromium) [ -n "${CHROMIUM:-}" ] || have chromium || have chromium-browser || have google-chrome ;;
         g++) have "${CXX:-g++}" || have clang++ ;;
-        python3-dev) headers="$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')" && [ -f "$headers/Python.h" ] ;;
+        python3-dev) headers="$("${PYTHON:-python3}" -c 'import sysconfig; print(sysconfig.get_path("include"))')" && [ -f "$headers/Python.h" ] ;;
         python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
         fonts-noto-cjk) have fc-list && fc-list :lang=ja | grep -q . ;;
         *) have "$1" ;;
