@@ -1,5 +1,6 @@
 """The printed book: links stay inside, solutions are open, headings make an outline, pictures keep their words."""
 
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pypdf
@@ -33,7 +34,8 @@ def test_links_of_the_single_page_point_into_it(link, expected):
 def test_a_page_is_printed_for_every_reader(tmp_path):
     source, target = tmp_path / "page.html", tmp_path / "page.pdf"
     source.write_text(PAGE.format(picture=quote(PICTURE)))
-    pdf.print_page(source, target)
+    with ThreadPoolExecutor(1) as thread:  # Playwright allows one browser a thread, and the session has its own
+        thread.submit(pdf.print_page, source, target).result()
     printed = pypdf.PdfReader(target)
     text = "".join(page.extract_text() for page in printed.pages)
     assert "unfolded words" in text
