@@ -89,6 +89,26 @@ def train(ids, num_characters, num_heads, seed, rate):
     return round(float(torch.stack(final).mean()), 4), round(rise, 4)
 
 
+def summary(runs):
+    """Return for each number of heads: the loss and its spread over seeds, by rate, and means over the rates."""
+    table = []
+    for heads in HEADS:
+        of_rate = [[run for run in runs if (run["heads"], run["rate"]) == (heads, rate)] for rate in RATES]
+        losses = [[run["loss"] for run in cell] for cell in of_rate]
+        spread = [statistics.stdev(cell) for cell in losses]
+        setback = [statistics.mean(run["rise"] for run in cell) for cell in of_rate]
+        table.append(
+            {
+                "heads": heads,
+                "loss": [round(statistics.mean(cell), 4) for cell in losses],
+                "spread": [round(value, 4) for value in spread],
+                "mean_spread": round(statistics.mean(spread), 4),
+                "mean_setback": round(statistics.mean(setback), 4),
+            }
+        )
+    return table
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     ids, num_characters = text()
@@ -97,5 +117,9 @@ if __name__ == "__main__":
         loss, rise = train(ids, num_characters, num_heads, seed, rate)
         runs.append({"heads": num_heads, "seed": seed, "rate": rate, "loss": loss, "rise": rise})
         print(runs[-1], flush=True)
-    setting = {"d_model": D_MODEL, "length": LENGTH, "batch": BATCH, "steps": STEPS, "layers": LAYERS}
-    save("heads_stability", {"setting": setting, "runs": runs}, note="held-out loss in nats per character")
+    setting = {"d_model": D_MODEL, "length": LENGTH, "batch": BATCH, "steps": STEPS, "layers": LAYERS, "rates": RATES}
+    save(
+        "heads_stability",
+        {"setting": setting, "summary": summary(runs), "runs": runs},
+        note="held-out loss in nats per character",
+    )

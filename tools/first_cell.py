@@ -6,7 +6,7 @@ import nbformat
 
 from notebook_form import ROOT
 
-OPENING = "# This cell makes `mha` importable and says which version it found."
+OPENING = "# The package of this book, and which version of it was found."
 EXTRAS = "torch,widgets,data"
 
 ON_COLAB = """\
