@@ -32,6 +32,7 @@ def fused(q, k, v, see, causal, scale):
 
     `see` broadcasts to (b, h, i, j) or is None; `causal` is for as many queries as keys.
     """
+    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))  # else the operator reads other memory
     needs_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
     if q.device.type == "cpu" and (needs_gradient or torch.compiler.is_compiling()):
         return _Fused.apply(q, k, v, see, causal, scale)
