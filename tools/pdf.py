@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pypdf
 from playwright.sync_api import sync_playwright
 
 import chromium
@@ -21,8 +22,44 @@ for (const lazy of document.querySelectorAll("img[loading=lazy]")) lazy.loading 
 const isElsewhere = (link) => link.protocol === "file:" && link.pathname !== location.pathname;
 for (const link of [...document.links].filter(isElsewhere)) link.removeAttribute("href");
 document.documentElement.dataset.theme = document.documentElement.dataset.mode = "light";
+// The contents name the sections of each numbered chapter. Ids of sections repeat in other chapters, these do not.
+const lead = (entry, heading) => {
+  heading.id ||= `print-${document.querySelectorAll("[id^=print-]").length}`;
+  entry.href = `#${heading.id}`;
+  return entry;
+};
+for (const entry of document.querySelectorAll("#jb-print-toc a")) {
+  const chapter = document.getElementById(entry.hash.slice(1))?.nextElementSibling;
+  const heading = chapter?.querySelector("h2");
+  if (!heading) continue;
+  lead(entry, heading);
+  if (!heading.querySelector(".section-number")) continue;
+  const sections = document.createElement("ul");
+  for (const heading of chapter.querySelectorAll(":scope > section > h3")) {
+    const section = lead(document.createElement("a"), heading);
+    section.innerHTML = heading.innerHTML;
+    section.querySelector(".headerlink")?.remove();
+    sections.appendChild(document.createElement("li")).append(section);
+  }
+  entry.after(sections);
+}
 """
+NUMBER = """(pages) => {
+for (const entry of document.querySelectorAll("#jb-print-toc a")) {
+  const page = pages[entry.hash.slice(1)];
+  if (page) entry.dataset.page = page;
+}}"""
 FOOTER = '<div style="width: 100%; font: 8pt serif; text-align: center"><span class="pageNumber"></span></div>'
+SHEET = {
+    "format": "A4",
+    "margin": {"top": "18mm", "bottom": "20mm", "left": "18mm", "right": "18mm"},
+    "print_background": True,
+    "display_header_footer": True,
+    "header_template": "<span></span>",
+    "footer_template": FOOTER,
+    "outline": True,
+    "tagged": True,
+}
 
 
 def build_single_page() -> None:
@@ -45,18 +82,17 @@ def print_page(source: Path, target: Path) -> None:
         page.evaluate("() => window.MathJax?.startup.promise")
         page.evaluate(PREPARE)
         page.evaluate("() => document.fonts.ready")
-        page.pdf(
-            path=target,
-            format="A4",
-            margin={"top": "18mm", "bottom": "20mm", "left": "18mm", "right": "18mm"},
-            print_background=True,
-            display_header_footer=True,
-            header_template="<span></span>",
-            footer_template=FOOTER,
-            outline=True,
-            tagged=True,
-        )
+        page.pdf(path=target, **SHEET)
+        page.evaluate(NUMBER, page_numbers(target))
+        page.pdf(path=target, **SHEET)
         browser.close()
+
+
+def page_numbers(printed: Path) -> dict[str, int]:
+    """The page on which each place that a link leads to was printed."""
+    reader = pypdf.PdfReader(printed)
+    places = reader.named_destinations.items()
+    return {name.lstrip("/"): reader.get_destination_page_number(place) + 1 for name, place in places}
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import html
 import re
+from urllib.parse import unquote
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -17,6 +18,13 @@ FIGURE = re.compile(
 )
 IMAGE = re.compile(r"<img\b[^>]*>")
 ALT = re.compile(r'\balt="([^"]*)"')
+WIDTH = re.compile(r'<svg\b[^>]*? width="([\d.]+)pt"')
+
+
+def legible(body: str) -> str:
+    """A narrow screen shrinks a picture to this width and no further: its letters of 9 pt stay at 8 px."""
+    width = WIDTH.search(unquote(body))
+    return f' style="--legible: {0.93 * float(width[1]):.0f}px"' if width else ""
 
 
 class NumberFigures(SphinxTransform):
@@ -29,7 +37,8 @@ class NumberFigures(SphinxTransform):
             self.check_alt(raw)
             if found := FIGURE.fullmatch(raw.astext().strip()):
                 kind = found["kind"]
-                body = nodes.raw("", f'<div class="{kind}-body"{found["data"]}>{found["body"]}</div>', format="html")
+                frame = f'<div class="{kind}-body"{found["data"]}{legible(found["body"])}>{found["body"]}</div>'
+                body = nodes.raw("", frame, format="html")
                 caption = nodes.caption("", html.unescape(found["caption"]))
                 figure = nodes.figure("", body, caption, classes=[kind], names=[found["name"]])
                 figure.source, figure.line = raw.source, raw.line

@@ -95,7 +95,7 @@ class LinkEquations(SphinxPostTransform):
         for equation in list(self.document.findall(nodes.math_block)):
             line = nodes.paragraph(classes=["in-code"])
             for code in self.env.book_code.get(equation.get("label"), []):
-                line += nodes.Text(" · " if line.children else say("site.triangle.code") + " ")
+                line += nodes.Text("\u00a0· " if line.children else say("site.triangle.code") + " ")
                 line += pending_xref(
                     "",
                     nodes.literal("", code.name),
