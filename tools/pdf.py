@@ -22,6 +22,15 @@ for (const lazy of document.querySelectorAll("img[loading=lazy]")) lazy.loading 
 const isElsewhere = (link) => link.protocol === "file:" && link.pathname !== location.pathname;
 for (const link of [...document.links].filter(isElsewhere)) link.removeAttribute("href");
 document.documentElement.dataset.theme = document.documentElement.dataset.mode = "light";
+const imprint = document.querySelectorAll(".component-author, .extra_footer");
+document.querySelector("#jb-print-docs-body h1")?.after(...imprint);
+// Paper does not scroll: a formula that is too wide gets smaller.
+for (const formula of document.querySelectorAll("div.math mjx-container")) {
+  const number = formula.parentElement.querySelector(".eqno")?.offsetWidth ?? 0;
+  const room = formula.parentElement.clientWidth - 2 * number;
+  const share = room / formula.firstElementChild.getBoundingClientRect().width;
+  if (share < 1) formula.style.fontSize = `${Math.floor(100 * share)}%`;
+}
 // The contents name the sections of each numbered chapter. Ids of sections repeat in other chapters, these do not.
 const lead = (entry, heading) => {
   heading.id ||= `print-${document.querySelectorAll("[id^=print-]").length}`;
@@ -50,6 +59,7 @@ for (const entry of document.querySelectorAll("#jb-print-toc a")) {
   if (page) entry.dataset.page = page;
 }}"""
 FOOTER = '<div style="width: 100%; font: 8pt serif; text-align: center"><span class="pageNumber"></span></div>'
+TEXT_WIDTH = 658  # CSS pixels in 174 mm
 SHEET = {
     "format": "A4",
     "margin": {"top": "18mm", "bottom": "20mm", "left": "18mm", "right": "18mm"},
@@ -77,7 +87,8 @@ def own_links(text: str) -> str:
 def print_page(source: Path, target: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium.program(), args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 720, "height": 1000}, color_scheme="light")
+        page = browser.new_page(viewport={"width": TEXT_WIDTH, "height": 1000}, color_scheme="light")
+        page.emulate_media(media="print")
         page.goto(source.as_uri(), wait_until="load")
         page.evaluate("() => window.MathJax?.startup.promise")
         page.evaluate(PREPARE)

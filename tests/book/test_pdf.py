@@ -52,6 +52,23 @@ def test_a_page_is_printed_for_every_reader(tmp_path):
     assert set(alternatives(printed.trailer["/Root"]["/StructTreeRoot"])) == {"a head that looks back"}
 
 
+CONTENTS = """<!doctype html><html lang="en"><head><title>Book</title>
+<style>a::after {{ content: " on " attr(data-page) }} section section {{ break-before: page }}</style></head><body>
+<div id="jb-print-toc"><a href="#document-one">One</a> <a href="#document-two">Two</a></div>{chapters}</body></html>"""
+CHAPTER = """<span id="document-{name}"></span><section><h2><span class="section-number">1.</span>{name}</h2>
+<section id="exercises"><h3>Exercises {name}</h3></section></section>"""
+
+
+@pytest.mark.browser
+def test_the_contents_name_pages_although_ids_repeat(tmp_path):
+    source, target = tmp_path / "page.html", tmp_path / "page.pdf"
+    source.write_text(CONTENTS.format(chapters="".join(CHAPTER.format(name=name) for name in ("one", "two"))))
+    pdf.print_page(source, target)
+    contents = " ".join(pypdf.PdfReader(target).pages[0].extract_text().split())
+    for entry in ("One on 1", "Exercises one on 2", "Two on 2", "Exercises two on 3"):
+        assert entry in contents
+
+
 def alternatives(node):
     """The alternative texts below a node of the structure tree."""
     node = node.get_object()
