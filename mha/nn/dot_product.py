@@ -101,7 +101,8 @@ def _on_four_axes(call, q, k, v, see, causal):
     """Run the fused operator on what it takes: (b, h, n, d), one width, as many key heads as query heads."""
     if see is not None and see.ndim < 4:
         see = see.reshape((1,) * (4 - see.ndim) + see.shape)
-    if q.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2] and q.shape[3] == v.shape[3]:
+    plain = q.ndim == k.ndim == v.ndim == 4
+    if plain and q.shape[:2] == k.shape[:2] == v.shape[:2] and q.shape[3] == v.shape[3]:
         return fused(q, k, v, see, causal, call.scale)
     num_heads, per_group, d_value = call.num_heads, call.num_heads // call.num_kv_heads, v.shape[-1]
     width = max(q.shape[-1], d_value)

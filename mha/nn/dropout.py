@@ -1,4 +1,6 @@
-"""Dropout on torch tensors: the same Philox bits as `mha.dropout`, in integer operations that compile."""
+"""Dropout on torch tensors: the same Philox bits as `mha.dropout`, in integer operations."""
+
+from collections.abc import Sequence
 
 import torch
 
@@ -9,9 +11,27 @@ __all__ = ["factors"]
 
 def factors(dropout, shape, device, dtype):
     """Return what the weights of this shape are multiplied by: 0, or 1 / (1 − p)."""
-    offsets = torch.arange(shape.numel(), device=device).reshape(shape)
-    kept = _uniform(dropout.seed, offsets) > dropout.p
-    return kept.to(dtype) / (1 - dropout.p)
+    seed = dropout.seed
+    if isinstance(seed, torch.Tensor):
+        seed = seed.to(device, torch.int64)
+    else:
+        seed = torch.full((), int(seed), dtype=torch.int64, device=device)
+    keep = _kept_whole if torch.compiler.is_compiling() else _kept
+    return keep(seed, dropout.p, shape).to(dtype) / (1 - dropout.p)
+
+
+def _kept(seed: torch.Tensor, p: float, shape: Sequence[int]) -> torch.Tensor:
+    offsets = torch.arange(torch.Size(shape).numel(), device=seed.device).reshape(shape)
+    return _uniform(seed, offsets) > p
+
+
+# One node of a compiled graph: Inductor writes out ten rounds term by term, and each round doubles the terms.
+_kept_whole = torch.library.custom_op("mha::kept", _kept, mutates_args=())
+
+
+@_kept_whole.register_fake
+def _(seed, p, shape):
+    return torch.empty(shape, dtype=torch.bool, device=seed.device)
 
 
 def _uniform(seed, offsets):

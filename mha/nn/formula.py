@@ -67,4 +67,5 @@ def weights(q, k, see, *, bias=None, scale, softcap=None, sinks=None):
 
 def mix(p, v):
     """Average the values with the weights, query heads reading their group's values."""
-    return by_head(by_group(p, v.shape[-3]) @ wide(v), p.shape[-3])
+    v = wide(v)
+    return by_head(by_group(p.to(v.dtype), v.shape[-3]) @ v, p.shape[-3])

@@ -19,12 +19,12 @@ _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.
 
 
 def transformed(*tensors):
-    """Tell whether a torch.func transform is active, or a tensor carries a forward-mode tangent."""
+    """Tell whether a torch.func transform is active, or a tensor (or None) carries a forward-mode tangent."""
     if torch._C._are_functorch_transforms_active():
         return True
     if torch.compiler.is_compiling():
         return False
-    return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+    return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
 
 def fused(q, k, v, see, causal, scale):

@@ -47,7 +47,7 @@ def attention_stats(
     call = shapes.check(q, k, v, **options)
     q, k = formula.alike(q, k)
     with own_precision(q):
-        if torch.compiler.is_compiling() or transformed(q, k) or not torch.is_grad_enabled():
+        if torch.compiler.is_compiling() or transformed(q, k, bias, sinks) or not torch.is_grad_enabled():
             return out, Stats(*_all_rows(call, q, k, bias, sinks))
         return out, Stats(*_Recomputed.apply(call, q, k, bias, sinks))
 

@@ -7,6 +7,8 @@ from mha import masks, shapes
 
 __all__ = ["is_triangle", "visible"]
 
+SMALLEST_SCALE = torch.finfo(torch.float32).tiny
+
 
 def visible(call, device, bias=None, rows=slice(None)):
     """Return which pairs count: None if all, else a tensor that broadcasts to the weights (of these rows).
@@ -21,11 +23,15 @@ def visible(call, device, bias=None, rows=slice(None)):
 
 
 def is_triangle(call):
-    """Tell whether the mask is causal over as many queries as keys, which fused operators know by themselves."""
+    """Tell whether the mask is causal over as many queries as keys, which fused operators know by themselves.
+
+    They put −inf before they scale: a scale that is not positive in float32 would turn it into NaN or +inf.
+    """
     return (
         isinstance(call.mask, masks.Causal)
         and isinstance(call.q_start, int)
         and call.q_start == call.n_k - call.n_q == 0
+        and call.scale >= SMALLEST_SCALE
     )
 
 

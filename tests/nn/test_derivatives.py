@@ -136,6 +136,21 @@ def test_function_transforms(options):
     assert_equal(torch.func.grad(lambda q: call(q).sin().sum())(q), leaf.grad, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.parametrize("name", ["bias", "sinks"])
+def test_forward_mode_of_the_statistics_along_one_option(name):
+    q, k, v = (x.detach() for x in inputs())
+    option = torch.zeros(H, dtype=torch.float64) if name == "sinks" else bias_with_holes().nan_to_num(neginf=-1.0)
+    tangent = torch.randn(option.shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+
+    def lse(x):
+        return attention_stats(q, k, v, **{name: x})[1].lse.sum()
+
+    with torch.autograd.forward_ad.dual_level():
+        slope = torch.autograd.forward_ad.unpack_dual(lse(torch.autograd.forward_ad.make_dual(option, tangent))).tangent
+    leaf = option.clone().requires_grad_()
+    assert_equal(slope, (torch.autograd.grad(lse(leaf), leaf)[0] * tangent).sum(), rtol=1e-11)
+
+
 def test_vmap_is_the_loop():
     many = torch.randn(7, B, H, N_Q, D, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     _, k, v = (x.detach() for x in inputs())

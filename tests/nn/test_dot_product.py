@@ -224,6 +224,40 @@ def test_any_bias_dtype():
     assert_equal(out, attention(q, k, v, mask=see), rtol=0, atol=2 * ulp)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", ["bias", "sinks"])
+def test_bias_and_sinks_of_another_dtype(name, dtype):
+    q, k, v = (draw(1, 3, 5, 4, seed=s, dtype=torch.float32) for s in range(3))
+    option = {name: draw(3, *(5, 5) * (name == "bias"), dtype=dtype).requires_grad_()}
+    out, stats = attention_stats(q, k, v, **option)
+    expected, expected_stats = reference.attention_stats(
+        *(x.double().numpy() for x in (q, k, v)), **{name: option[name].detach().double().numpy()}
+    )
+    assert out.dtype == attention_weights(q, k, **option).dtype == torch.float32
+    assert_equal(out, expected, rtol=0, atol=1e-6)
+    assert_equal(stats.lse, expected_stats.lse, rtol=1e-6)
+    (gradient,) = torch.autograd.grad(out.sum() + stats.lse.sum(), option[name])
+    assert gradient.dtype == dtype
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.0, -1.0, 1e-60])
+@pytest.mark.parametrize("n", [1, 3, 17])
+def test_causal_with_a_scale_that_is_not_positive(n, scale):
+    """The fused operator hides first and scales then: −inf · −1 is +inf, and −inf · 0 is NaN."""
+    q, k, v = (draw(1, 2, n, 4, seed=s, dtype=torch.float32).requires_grad_() for s in range(3))
+    out = attention(q, k, v, mask=masks.causal, scale=scale)
+    expected = reference.attention(*(x.detach().numpy() for x in (q, k, v)), mask=masks.causal, scale=scale)
+    assert_equal(out, expected, rtol=0, atol=1e-5)
+    assert all(bool(x.isfinite().all()) for x in torch.autograd.grad(out.sum(), (q, k, v)))
+
+
+def test_two_heads_of_two_keys_are_no_batch():
+    """A key of shape (heads, length, width) beside a query whose (batch, heads) are the same two numbers."""
+    q, k, v = draw(2, 2, 7, 3), draw(2, 2, 3, seed=1), draw(2, 2, 3, seed=2)
+    expected = reference.attention(*(x.numpy() for x in (q, k, v)))
+    assert_equal(attention(q, k, v), expected, rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize("options", [{}, {"softcap": 4.0}], ids=["fused", "formula"])
 @pytest.mark.parametrize("odd_one", ["q", "k", "v"])
 def test_mixed_dtypes_are_promoted(odd_one, options):
