@@ -5,13 +5,13 @@ torch and compiled kernels. Rules see positions, not slots: query slot 0 stands 
 `dense` goes by slot. True means attend.
 """
 
-import operator
 import sys
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from mha.integers import count, integer, integers, own
 from mha.text import say
 
 __all__ = ["Mask", "as_mask", "causal", "dense", "lengths", "query_start", "visible", "window", "window_of"]
@@ -50,10 +50,10 @@ class Mask:
         )
 
     def dense(self, n_q, n_k, q_start=None):
-        """Return the boolean array (i, j), True = attend; (b, h, i, j) if samples or heads differ."""
+        """Return the boolean array (i, j), True = attend; (b | 1, h | 1, i, j) if samples or heads differ."""
+        n_q, n_k = count("n_q", n_q), count("n_k", n_k)
         start = query_start(self, n_q, n_k, q_start)
-        samples, heads = self.sizes()
-        samples = max(samples, np.size(start))
+        samples, heads = self._sizes_from(start)
         self.check(n_q, n_k, samples, heads)
         return visible(self, n_q, n_k, start=start, batch=samples, num_heads=heads)
 
@@ -67,17 +67,19 @@ class Mask:
 
     def explain(self, i, j, *, b=0, h=0, q_start=0):
         """Say in one line whether query position i may see key position j, and which term decides."""
-        seen, reasons, others = self.placed(query_start(self, 0, 0, q_start)).why(b, h, i, j)
+        start = query_start(self, 0, 0, q_start)
+        b, h = self._slots(start, b, h)
+        seen, reasons, others = self.placed(start).why(b, h, integer("i", i), count("j", j))
         state = "visible" if seen else "hidden"
         text = say(f"masks.explain.{state}", i=i, j=j, reason=say("masks.explain.and").join(reasons))
         return text + "".join(say(f"masks.explain.also_{state}", term=repr(term)) for term in others)
 
     def draw(self, n_q, n_k, q_start=None, *, b=0, h=0):
         """Return a picture in text, queries down and keys across: ■ visible, · hidden."""
-        see = self.dense(n_q, n_k, q_start)
+        see, start = self.dense(n_q, n_k, q_start), query_start(self, n_q, n_k, q_start)
+        b, h = self._slots(start, b, h)
         see = see if see.ndim == 2 else see[b if len(see) > 1 else 0, h if see.shape[1] > 1 else 0]
-        first = np.ravel(query_start(self, n_q, n_k, q_start))
-        first = int(first[b if len(first) > 1 else 0])
+        first = start if isinstance(start, int) else int(start[b if len(start) > 1 else 0])
         cell, edge = len(str(max(n_k - 1, 0))), max(len(str(first)), len(str(first + n_q - 1)), len("i\\j"))
         lines = [["i\\j".rjust(edge), *(str(j).rjust(cell) for j in range(n_k))]]
         for i, row in enumerate(see, start=first):
@@ -95,8 +97,12 @@ class Mask:
 
     def sizes(self):
         """Return how many samples and heads the tables tell apart; (1, 1) if they do not."""
-        sizes = [part.sizes() for part in self.params() if isinstance(part, Mask)]
-        return tuple(map(max, zip((1, 1), *sizes, strict=True)))
+        samples, heads = zip((1, 1), *(part.sizes() for part in self._parts()), strict=True)
+        return _common_size(samples), _common_size(heads)
+
+    def tables(self):
+        """Return the arrays that the terms read."""
+        return [table for part in self._parts() for table in part.tables()]
 
     def valid_lengths(self):
         """Return the number of valid keys per sample, or None if no term knows it."""
@@ -104,9 +110,8 @@ class Mask:
 
     def check(self, n_q, n_k, batch=1, num_heads=1):
         """Raise unless every table fits a call of this size."""
-        for part in self.params():
-            if isinstance(part, Mask):
-                part.check(n_q, n_k, batch, num_heads)
+        for part in self._parts():
+            part.check(n_q, n_k, batch, num_heads)
 
     def __and__(self, other):
         return And(self, _operand(other))
@@ -121,6 +126,18 @@ class Mask:
 
     def __bool__(self):
         raise TypeError("a mask has no truth value: combine masks with & | ~, not with and, or, not")
+
+    def _parts(self):
+        return [part for part in self.params() if isinstance(part, Mask)]
+
+    def _sizes_from(self, start):
+        samples, heads = self.sizes()
+        return _common_size((samples, 1 if isinstance(start, int) else len(start))), heads
+
+    def _slots(self, start, b, h):
+        """Return sample b and head h as integers, or raise where the mask has fewer."""
+        samples, heads = self._sizes_from(start)
+        return _slot("b", b, samples), _slot("h", h, heads)
 
     def _content(self):
         parts = (getattr(self, field.name) for field in fields(self))
@@ -177,6 +194,9 @@ class Lengths(Mask):
     def sizes(self):
         return len(self.n), 1
 
+    def tables(self):
+        return [self.n]
+
     def valid_lengths(self):
         return self.n
 
@@ -201,15 +221,15 @@ class Dense(Mask):
         return at(table, b * b_step + h * h_step + row * i_step + j * j_step)
 
     def __call__(self, b, h, i, j):
-        samples, heads = self.sizes()  # an axis that tells nothing apart stays out of the result
-        return super().__call__(b if max(samples, len(self.start)) > 1 else 0, h if heads > 1 else 0, i, j)
+        samples, heads = self._sizes_from(self.start)  # an axis that tells nothing apart stays out of the result
+        return super().__call__(0 if samples == 1 else b, 0 if heads == 1 else h, i, j)
 
     def params(self):
         steps, step = [], 1
         for size in reversed(self.table.shape):
             steps.insert(0, step * (size != 1))  # 0 repeats an axis of size 1
             step *= size
-        return self.table.reshape(-1), self.start, int(len(self.start) > 1), *steps
+        return self.table.reshape(-1), self.start, int(len(self.start) != 1), *steps
 
     def placed(self, q_start):
         return replace(self, start=(q_start,) if isinstance(q_start, int) else q_start)
@@ -221,13 +241,16 @@ class Dense(Mask):
         return say(f"masks.explain.slot_{'visible' if seen else 'hidden'}", row=self.row(b, i), column=j)
 
     def why(self, b, h, i, j, negated=False):
-        for name, slot, size in zip("bhij", (b, h, self.row(b, i), j), self.table.shape, strict=True):
+        for name, slot, size in zip("ij", (self.row(b, i), j), self.table.shape[2:], strict=True):
             if size != 1 and not 0 <= slot < size:
                 raise ValueError(f"{name} is in slot {slot}: expected 0 to {size - 1}, the slots of the dense mask")
         return super().why(b, h, i, j, negated)
 
     def sizes(self):
         return tuple(self.table.shape[:2])
+
+    def tables(self):
+        return [self.table]
 
     def check(self, n_q, n_k, batch=1, num_heads=1):
         expected = batch, num_heads, n_q, n_k
@@ -253,7 +276,7 @@ class Pair(Mask):
 
     def valid_lengths(self):
         one, two = (part.valid_lengths() for part in self.params())
-        return one if two is None else two if one is None else self.join_lengths(one, two)
+        return one if two is None else two if one is None else self.join_lengths(*_in_one_library(one, two))
 
     def why(self, b, h, i, j, negated=False):
         terms = self.terms()
@@ -325,29 +348,25 @@ causal = Causal()
 
 def window(left, right):
     """See `left` positions back, `right` positions ahead and one's own: both ends inclusive."""
-    return Window(_count("left", left), _count("right", right))
+    return Window(count("left", left), count("right", right))
 
 
 def window_of(total):
     """See `total` keys in all, the last of them at one's own position: `window(total − 1, 0)`."""
-    if _count("total", total) == 0:
-        raise ValueError("total must count the query's own key: expected at least 1, got 0")
-    return window(total - 1, 0)
+    return window(count("total", total, least=1) - 1, 0)
 
 
 def lengths(n):
     """See the first n[b] keys of sample b; the rest is padding. Queries end at the last valid key by default."""
-    n = n.reshape(-1) if hasattr(n, "detach") else np.array(n, np.int64 if np.size(n) == 0 else None).reshape(-1)
-    if not _is_integer(n):
-        raise TypeError(f"n has dtype {n.dtype}: expected integers, one length per sample, not one truth per key")
+    n = integers("n", n, "integers, one length per sample, not one truth per key")
     if _on_host(n) and len(n) and n.min() < 0:
         raise ValueError(f"n holds {int(n.min())}: expected lengths of at least 0")
-    return Lengths(_frozen(n.astype(np.int64)) if isinstance(n, np.ndarray) else n)
+    return Lengths(_frozen(n))
 
 
 def dense(array):
     """See what a boolean array says, by slot: (i, j), or four axes broadcastable to (b, h, i, j); True = attend."""
-    array = array if hasattr(array, "detach") else np.array(array)
+    array = own("mask", array, "rows of equal lengths")
     if not str(array.dtype).endswith("bool"):
         raise TypeError(
             f"mask has dtype {array.dtype}: expected booleans, True = attend; numbers that are added are bias="
@@ -356,7 +375,7 @@ def dense(array):
         hint = "; write (h, i, j) as (1, h, i, j) and (b, i, j) as (b, 1, i, j)" if array.ndim == 3 else ""
         raise ValueError(f"mask has shape {tuple(array.shape)}: expected (i, j) or (b, h, i, j){hint}")
     table = array[None, None] if array.ndim == 2 else array
-    return Dense(_frozen(table) if isinstance(table, np.ndarray) else table)
+    return Dense(_frozen(table))
 
 
 def as_mask(mask):
@@ -365,7 +384,10 @@ def as_mask(mask):
         return mask
     if hasattr(mask, "dtype") and hasattr(mask, "shape"):
         return dense(mask)
-    raise TypeError(f"mask is a {type(mask).__name__}: expected a mask of mha.masks or a boolean array (True = attend)")
+    raise TypeError(
+        f"mask is a {type(mask).__name__}: expected a mask of mha.masks, as masks.causal and masks.window(2, 0) are, "
+        "or a boolean array (True = attend)"
+    )
 
 
 def query_start(mask, n_q, n_k, q_start=None):
@@ -389,7 +411,7 @@ def visible(mask, n_q, n_k, *, start, batch=1, num_heads=1, rows=slice(None), ar
         see = table(mask.table[:, :, rows])
         return see[0, 0] if tuple(see.shape[:2]) == (1, 1) else see
     start = start if isinstance(start, int) else table(start)
-    b, h = arange(batch)[:, None, None, None], arange(num_heads)[:, None, None]
+    b, h = arange(batch)[:, None, None, None], arange(num_heads)[None, :, None, None]
     i, j = arange(n_q)[rows][:, None], arange(n_k)
     positions = (start if isinstance(start, int) else start.reshape(-1, 1, 1, 1)) + i
     see = mask.placed(start).on_tables(table)(b, h, positions, j)
@@ -404,36 +426,29 @@ def _operand(other):
     raise TypeError(f"a mask combines with masks, got {type(other).__name__}: wrap an array in masks.dense(array)")
 
 
-def _count(name, value):
-    value = _integer(name, value)
-    if value < 0:
-        raise ValueError(f"{name} is {value}: expected at least 0")
+def _positions(name, value):
+    """Return one integer as an int, one per sample as a flat array."""
+    if isinstance(value, (list, tuple)) or getattr(value, "ndim", 0):
+        return integers(name, value, "an integer, or one integer per sample")
+    return integer(name, value)
+
+
+def _slot(name, value, size):
+    value = count(name, value)
+    if size != 1 and value >= size:
+        raise ValueError(f"{name} is {value}: expected less than {size}, as many as the mask tells apart")
     return value
 
 
-def _integer(name, value):
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} is {value}: expected an integer")
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}: expected an integer") from None
+def _common_size(sizes):
+    """Return the size to which axes of size 1 and of one other size broadcast."""
+    return next((size for size in sizes if size != 1), 1)
 
 
-def _positions(name, value):
-    """Return one integer as an int, one per sample as a flat array."""
-    if not hasattr(value, "ndim") and not isinstance(value, (list, tuple)):
-        return _integer(name, value)
-    value = np.array(value, np.int64 if len(value) == 0 else None) if isinstance(value, (list, tuple)) else value
-    if not _is_integer(value):
-        raise TypeError(f"{name} has dtype {value.dtype}: expected an integer, or one integer per sample")
-    return int(value) if value.ndim == 0 else value.reshape(-1)
-
-
-def _is_integer(array):
-    if isinstance(array, (np.ndarray, np.generic)):
-        return array.dtype.kind in "iu"
-    return not (array.is_floating_point() or array.is_complex() or str(array.dtype) == "torch.bool")
+def _in_one_library(*tables):
+    """Return the tables as they are, or all as tensors if one of them is."""
+    tensor = next((table for table in tables if hasattr(table, "new_tensor")), None)
+    return tables if tensor is None else [tensor.new_tensor(x) if isinstance(x, np.ndarray) else x for x in tables]
 
 
 def _on_host(table):
@@ -444,10 +459,10 @@ def _on_host(table):
     return isinstance(table, np.ndarray) or table.device.type == "cpu"
 
 
-def _frozen(array):
-    array = np.array(array)
-    array.setflags(write=False)
-    return array
+def _frozen(table):
+    if isinstance(table, np.ndarray):
+        table.setflags(write=False)
+    return table
 
 
 def _fingerprint(table):

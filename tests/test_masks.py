@@ -138,6 +138,11 @@ def test_a_mask_is_a_value():
     array[:], n[:] = ~array, 0
     assert mask == dense(TABLE)
     assert kept == lengths([3, 5])
+    n, table = torch.tensor([3, 5]), torch.from_numpy(TABLE.copy())
+    kept, mask_of_torch = lengths(n), dense(table)
+    n.fill_(0), table.fill_(False)
+    assert kept == lengths([3, 5])
+    assert mask_of_torch == mask
     with pytest.raises(AttributeError):
         window(1, 2).left = 3
     with pytest.raises(ValueError, match="read-only"):
@@ -264,6 +269,35 @@ def test_torch_tables():
         assert_equal(*np.broadcast_arrays(masks.visible(mask, N_Q, N_K, start=start, **options), same.dense(N_Q, N_K)))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_small_integers_of_torch(dtype):
+    """Lengths and starts are reckoned with in 64 bits: 4 − 5 in uint8 was 255, and 200 keys in int8 were −56."""
+    mask, same = causal & lengths(torch.tensor([2, 4], dtype=dtype)), causal & lengths([2, 4])
+    assert masks.query_start(mask, 3, 5).tolist() == [0, 1]
+    assert masks.query_start(mask, 7, 5).tolist() == [-2, -2]
+    assert_equal(mask.dense(3, 5), same.dense(3, 5))
+    assert_equal(lengths(torch.tensor([120, 7], dtype=dtype)).dense(1, 200), lengths([120, 7]).dense(1, 200))
+    start = torch.tensor([3, 1], dtype=dtype)
+    assert masks.query_start(causal, 3, 5, start).dtype == torch.int64
+    assert_equal(causal.dense(3, 5, start), causal.dense(3, 5, [3, 1]))
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_lengths_of_both_libraries_join(swap):
+    a, b = [5, 2], [3, 4]
+    pair = (lengths(a), lengths(torch.tensor(b))) if swap else (lengths(torch.tensor(a)), lengths(b))
+    for mask, same in (
+        (pair[0] & pair[1], lengths(a) & lengths(b)),
+        (pair[0] | pair[1], lengths(a) | lengths(b)),
+        (causal & pair[0] & pair[1], causal & lengths(a) & lengths(b)),
+    ):
+        assert masks.query_start(mask, 1, 7).tolist() == masks.query_start(same, 1, 7).tolist()
+        assert_equal(mask.dense(2, 7), same.dense(2, 7))
+        assert mask.pairs(2, 7) == same.pairs(2, 7)
+        assert mask.draw(2, 7, b=1) == same.draw(2, 7, b=1)
+        assert mask.explain(0, 3, b=1) == same.explain(0, 3, b=1)
+
+
 def test_a_traced_mask_takes_new_tables_without_tracing_again():
     torch.compiler.reset()
     traces = []
@@ -290,7 +324,11 @@ def test_a_traced_mask_takes_new_tables_without_tracing_again():
         (lambda: window(0, -7), ValueError, "right is -7: expected at least 0"),
         (lambda: window(True, 0), TypeError, "left is True: expected an integer"),
         (lambda: window(1.5, 0), TypeError, r"left is 1\.5: expected an integer"),
-        (lambda: window_of(0), ValueError, "expected at least 1, got 0"),
+        (lambda: window_of(0), ValueError, "total is 0: expected at least 1"),
+        (lambda: window_of(-2), ValueError, "total is -2: expected at least 1"),
+        (lambda: window(2**70, 0), ValueError, f"left is {2**70}: expected an integer of 64 bits"),
+        (lambda: lengths([[1], [2, 3]]), ValueError, "n is ragged: expected integers, one length per sample"),
+        (lambda: dense([[True], [True, False]]), ValueError, "mask is ragged: expected rows of equal lengths"),
         (lambda: lengths([2, -3]), ValueError, "n holds -3: expected lengths of at least 0"),
         (lambda: lengths(torch.tensor([2, -3])), ValueError, "n holds -3"),
         (lambda: lengths([1.5]), TypeError, "n has dtype float64: expected integers"),
@@ -304,7 +342,19 @@ def test_a_traced_mask_takes_new_tables_without_tracing_again():
         (lambda: causal & TABLE, TypeError, "got ndarray: wrap an array in masks.dense"),
         (lambda: TABLE | causal, TypeError, "got ndarray: wrap an array in masks.dense"),
         (lambda: causal and window(1, 1), TypeError, "combine masks with & | ~"),
-        (lambda: masks.as_mask("causal"), TypeError, "mask is a str: expected a mask of mha.masks"),
+        (lambda: masks.as_mask("causal"), TypeError, "mask is a str: expected a mask of mha.masks, as masks.causal"),
+        (lambda: causal.dense(-1, 3), ValueError, "n_q is -1: expected at least 0"),
+        (lambda: causal.dense(2, 2.5), TypeError, r"n_k is 2\.5: expected an integer"),
+        (lambda: causal.dense(True, 3), TypeError, "n_q is True: expected an integer"),
+        (lambda: causal.pairs(-3, 3), ValueError, "n_q is -3: expected at least 0"),
+        (lambda: lengths([3, 5]).explain(0, 0, b=2), ValueError, "b is 2: expected less than 2, as many as the mask"),
+        (lambda: lengths([3, 5]).explain(0, 0, b=-1), ValueError, "b is -1: expected at least 0"),
+        (lambda: causal.explain(0, 0, b=3, q_start=[1, 2]), ValueError, "b is 3: expected less than 2"),
+        (lambda: dense(TABLE_4).explain(0, 0, h=3), ValueError, "h is 3: expected less than 3"),
+        (lambda: causal.explain(0, -4), ValueError, "j is -4: expected at least 0"),
+        (lambda: causal.explain(1.5, 2), TypeError, r"i is 1\.5: expected an integer"),
+        (lambda: lengths([1, 2]).draw(1, 3, b=2), ValueError, "b is 2: expected less than 2"),
+        (lambda: dense(TABLE_4).draw(N_Q, N_K, h=-1), ValueError, "h is -1: expected at least 0"),
         (lambda: causal.dense(2, 3, q_start=1.0), TypeError, r"q_start is 1\.0: expected an integer"),
         (lambda: causal.dense(2, 3, q_start=[1.0, 2.0]), TypeError, "q_start has dtype float64"),
         (lambda: causal.dense(2, 3, q_start=True), TypeError, "q_start is True"),

@@ -138,7 +138,7 @@ def random_call(rng):
         masks.causal,
         masks.window(int(rng.integers(0, 5)), int(rng.integers(0, 5))),
         masks.lengths(rng.integers(0, n_k + 1, batch)),
-        masks.dense(rng.random((batch, 1, n_q, n_k)) > 0.3),
+        masks.dense(rng.random([x if rng.random() < 0.5 else 1 for x in (batch, num_heads, n_q, n_k)]) > 0.3),
         masks.dense(rng.random((n_q, n_k)) > 0.3),
     ]
     options = {}
