@@ -223,7 +223,7 @@ def _finish_map(ax, numbers, queries, keys, title, number_format):
         for (i, j), number in np.ndenumerate(numbers):
             if np.isfinite(number):
                 text = number_format.format(number + 0.0).replace("-", "−")
-                ax.text(j, i, text, ha="center", va="center", fontsize=8)
+                ax.text(j, i, text, ha="center", va="center", fontsize=9)
     ticks = _labels("keys", keys, n_k)
     ax.set_xticks(range(n_k), ticks, rotation=90 if max(map(len, ticks), default=0) > 2 else 0)
     ax.set_yticks(range(n_q), _labels("queries", queries, n_q))
