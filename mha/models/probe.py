@@ -43,5 +43,5 @@ def layer_heads(model, tokens, layer, **options):
     with recorded(model) as calls:
         model(tokens, **options)
     module, arguments, given = calls[layer]
-    positions = {name: given[name] for name in ("positions", "context_positions") if name in given}
-    return *module.project(*arguments, **positions), module.per_head(*arguments, **given)
+    places = {name: given[name] for name in ("mask", "positions", "context_positions") if name in given}
+    return *module.project(*arguments, **places), module.per_head(*arguments, **given)

@@ -5,16 +5,15 @@ logits and softmax have at least float32, and the result has the dtype of the in
 exists in eager mode on a CPU; beyond the first, nothing is promised under `torch.compile` or on other devices.
 """
 
-import contextlib
-
 import torch
 import torch.nn.functional as F
 
 from mha import shapes
+from mha.nn import checks, formula
 from mha.nn import dropout as dropping
-from mha.nn import formula
-from mha.nn.fused import fused, transformed
+from mha.nn.fused import fused
 from mha.nn.hidden import finite, select
+from mha.nn.modes import own_precision, readable, transformed
 from mha.nn.visible import is_triangle, visible
 
 __all__ = ["attention", "attention_weights"]
@@ -34,6 +33,7 @@ def attention(
     dropout=None,
 ) -> "Float[Tensor, '*b h i e']":
     """Mix the values of the visible keys, weighted by a softmax of scale · q·k.   Book: {eq}`scaled-dot-product`"""
+    checks.tensors(q=q, k=k, v=v)
     options = {"bias": bias, "softcap": softcap, "sinks": sinks}
     call = shapes.check(q, k, v, mask=mask, scale=scale, q_start=q_start, dropout=dropout, **options)
     if not q.dtype == k.dtype == v.dtype:
@@ -58,6 +58,7 @@ def attention_weights(
     q_start=None,
 ) -> "Float[Tensor, '*b h i j']":
     """Return the share of each key in each query's mixture, dropout left out.   Book: {eq}`attention-weights`"""
+    checks.tensors(q=q, k=k)
     call = shapes.check(q, k, mask=mask, bias=bias, scale=scale, softcap=softcap, sinks=sinks, q_start=q_start)
     q, k = formula.alike(q, k)
     with own_precision(q):
@@ -65,13 +66,6 @@ def attention_weights(
         q, k, _, poison = (q, k, None, None) if see is None else select(q, k, None, see)
         p = formula.weights(q, k, see, bias=bias, scale=call.scale, softcap=call.softcap, sinks=sinks).to(q.dtype)
     return p if poison is None else p + poison
-
-
-def own_precision(q):
-    """Shut autocast out: it would compute the logits in half precision."""
-    if torch.is_autocast_enabled(q.device.type):
-        return torch.autocast(q.device.type, enabled=False)
-    return contextlib.nullcontext()
 
 
 def _composed(call, q, k, v, bias, sinks):
@@ -87,7 +81,7 @@ def _composed(call, q, k, v, bias, sinks):
 
 def _fused(call, q, k, v):
     causal, see, poison = is_triangle(call), None, None
-    if causal and not torch.compiler.is_compiling() and not finite(k, v):
+    if causal and readable(k, v) and not finite(k, v):
         causal = False  # the operator multiplies hidden values by zero, and 0 · NaN is NaN
     if not causal:
         see = visible(call, q.device)

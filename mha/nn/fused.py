@@ -8,23 +8,14 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch.autograd import forward_ad
 
 from mha.nn import formula
+from mha.nn.modes import transformed
 
-__all__ = ["fused", "transformed"]
+__all__ = ["fused"]
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
-
-
-def transformed(*tensors):
-    """Tell whether a torch.func transform is active, or a tensor (or None) carries a forward-mode tangent."""
-    if torch._C._are_functorch_transforms_active():
-        return True
-    if torch.compiler.is_compiling():
-        return False
-    return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
 
 def fused(q, k, v, see, causal, scale):

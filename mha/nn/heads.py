@@ -6,8 +6,9 @@ from torch import nn
 
 from mha import shapes
 from mha.dropout import Dropout
-from mha.nn import torch_mha
+from mha.nn import checks, torch_mha
 from mha.nn.dot_product import attention, attention_weights
+from mha.nn.positions import places
 
 __all__ = ["MultiHeadAttention", "join_heads", "split_heads"]
 
@@ -31,6 +32,11 @@ class MultiHeadAttention(nn.Module):
     keys, one for the values. `position` is an object with `rotate(x, positions)`, such as `Rotary()`; `core` is any
     function with the arguments of `mha.nn.attention`. Dropout acts in training mode only, its seed drawn from
     torch's global generator.
+
+    Position scheme and mask see the same positions. `positions` say where the rows of x stand, (length,) or one row
+    per sample; `context_positions` say it of the context. By default the context counts from 0, and the last row of x
+    stands at its last row, or with `masks.lengths` at the last valid one. If the mask compares positions, both must
+    be consecutive integers (checked on a CPU, outside of graphs).
     """
 
     def __init__(
@@ -85,38 +91,43 @@ class MultiHeadAttention(nn.Module):
 
     def per_head(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
         """Return what each head found, before the join: (batch, heads, length, d_head).   Book: {eq}`head`"""
-        q, k, v = self.project(x, context, positions=positions, context_positions=context_positions)
-        options = {"mask": mask, "bias": bias, "scale": self.scale, "softcap": self.softcap}
-        return self.core(q, k, v, **options, dropout=self._dropout())
+        q, k, v, q_start = self._placed(x, context, mask, positions, context_positions)
+        return self.core(q, k, v, **self._options(mask, bias, q_start), dropout=self._dropout())
 
     def weights(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
         """Return the weights of each head, before dropout: (batch, heads, queries, keys)."""
-        q, k, _ = self.project(x, context, positions=positions, context_positions=context_positions)
-        return attention_weights(q, k, mask=mask, bias=bias, scale=self.scale, softcap=self.softcap)
+        q, k, _, q_start = self._placed(x, context, mask, positions, context_positions)
+        return attention_weights(q, k, **self._options(mask, bias, q_start))
 
-    def project(self, x, context=None, *, positions=None, context_positions=None):
+    def project(self, x, context=None, *, mask=None, positions=None, context_positions=None):
         """Return q, k, v of all heads as attention sees them, positions applied.
 
-        Without `positions` the last query stands at the last key, as in `attention`. They reach the position scheme
-        alone: masks go by the order of the rows.
+        The mask hides nothing here; it may know where the sample ends, and there stands the last query.
         """
+        q, k, v, _ = self._placed(x, context, mask, positions, context_positions)
+        return q, k, v
+
+    def _options(self, mask, bias, q_start):
+        return {"mask": mask, "bias": bias, "scale": self.scale, "softcap": self.softcap, "q_start": q_start}
+
+    def _placed(self, x, context, mask, positions, context_positions):
+        """Return q, k and v, positions applied, and where the mask finds the first query."""
+        if isinstance(context, tuple) and len(context) != 2:
+            raise ValueError(f"context is a tuple of {len(context)}: expected one input, or (for keys, for values)")
         for_keys, for_values = context if isinstance(context, tuple) else (context, context)
         for_keys, for_values = (x if c is None else c for c in (for_keys, for_values))
-        shapes.check_input("x", x, self.q_proj.in_features)
-        shapes.check_input("context", for_keys, self.k_proj.in_features)
-        shapes.check_input("context", for_values, self.v_proj.in_features)
+        checks.layer_input("x", x, self.q_proj)
+        checks.layer_input("context", for_keys, self.k_proj)
+        checks.layer_input("context", for_values, self.v_proj)
         q = split_heads(self.q_proj(x), self.num_heads)
         k = split_heads(self.k_proj(for_keys), self.num_kv_heads)
         v = split_heads(self.v_proj(for_values), self.num_kv_heads)
+        if self.position is None and positions is None and context_positions is None:
+            return q, k, v, None
+        stand = places(mask, q, k, positions, context_positions, same=for_keys is x)
         if self.position is not None:
-            n_q, n_k = q.shape[-2], k.shape[-2]
-            if context_positions is None:
-                context_positions = positions if context is None and positions is not None else torch.arange(n_k)
-            if positions is None:
-                positions = torch.arange(n_k - n_q, n_k)
-            q = self.position.rotate(q, positions.to(q.device))
-            k = self.position.rotate(k, context_positions.to(k.device))
-        return q, k, v
+            q, k = self.position.rotate(q, stand.queries), self.position.rotate(k, stand.keys)
+        return q, k, v, stand.q_start
 
     def _dropout(self):
         if not self.training or self.dropout == 0:

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from mha.nn.fused import transformed
+from mha.nn.modes import readable
 
 __all__ = ["finite", "select"]
 
@@ -17,7 +17,7 @@ def select(q, k, v, see):
     `v` may be None, where only scores are wanted.
     """
     given = [x for x in (q, k, v) if x is not None]
-    if not torch.compiler.is_compiling() and not transformed(*given) and finite(*given):
+    if readable(*given) and finite(*given):
         return q, k, v, None
     bad = ~k.isfinite().all(-1)
     if v is not None:

@@ -7,9 +7,9 @@ import torch
 
 from mha import shapes
 from mha.nn import formula
-from mha.nn.dot_product import attention, own_precision
-from mha.nn.fused import transformed
+from mha.nn.dot_product import attention
 from mha.nn.hidden import select
+from mha.nn.modes import own_precision, transformed
 from mha.nn.visible import visible
 
 __all__ = ["Stats", "attention_stats"]

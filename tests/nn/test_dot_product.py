@@ -369,7 +369,7 @@ BAD = {
     "batch": ({"q": draw(3, 4, 5, 3)}, ValueError, "leading axes do not broadcast"),
     "integers": ({"q": torch.zeros(2, 4, 5, 3, dtype=torch.long)}, TypeError, "q has dtype torch.int64"),
     "complex": ({"q": torch.zeros(2, 4, 5, 3, dtype=torch.complex64)}, TypeError, "q has dtype torch.complex64"),
-    "a NumPy array": ({"k": np.zeros((2, 2, 7, 3))}, TypeError, "k is a NumPy array and q is a torch tensor"),
+    "a NumPy array": ({"k": np.zeros((2, 2, 7, 3))}, TypeError, "k is a NumPy array: expected a torch tensor"),
     "integer mask": ({"mask": torch.ones(5, 7, dtype=torch.long)}, TypeError, "mask has dtype torch.int64"),
     "padding as mask": ({"mask": torch.ones(2, 7, dtype=torch.bool)}, ValueError, r"mask has shape \(2, 7\)"),
     "flat mask": ({"mask": torch.ones(8, 5, 7, dtype=torch.bool)}, ValueError, r"mask has shape \(8, 5, 7\)"),

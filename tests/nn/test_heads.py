@@ -206,7 +206,7 @@ def test_a_core_is_called_with_everything():
     ("make", "words"),
     [
         (lambda: MultiHeadAttention(10, 3), r"d_model is 10 and num_heads is 3, remainder 1"),
-        (lambda: MultiHeadAttention(12, 6, num_kv_heads=4), r"k has 4 heads and q has 6"),
+        (lambda: MultiHeadAttention(12, 6, num_kv_heads=4), r"num_kv_heads is 4 and num_heads is 6"),
         (lambda: split_heads(torch.zeros(2, 10), 3), r"the width of x is 10 and num_heads is 3"),
         (lambda: ours()(draw(BATCH, N, 14)), r"x has shape \(2, 7, 14\): expected \(batch, length, 15\)"),
         (lambda: ours()(draw(BATCH, N, 15), draw(BATCH, N, 14)), r"context has shape \(2, 7, 14\)"),

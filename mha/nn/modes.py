@@ -1,0 +1,34 @@
+"""In which mode of torch a call runs: transformed, traced, autocast or plain."""
+
+import contextlib
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+__all__ = ["own_precision", "readable", "transformed"]
+
+
+def transformed(*tensors):
+    """Tell whether a torch.func transform is active, or a tensor (or None) carries a forward-mode tangent."""
+    if torch._C._are_functorch_transforms_active():
+        return True
+    if torch.compiler.is_compiling():
+        return False
+    return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+
+
+def readable(*tensors):
+    """Tell whether a decision may depend on the numbers: not while torch traces, transforms or only keeps shapes."""
+    if torch.compiler.is_compiling() or transformed(*tensors) or get_proxy_mode() is not None:
+        return False
+    return not any(x.is_meta or isinstance(x, FakeTensor) for x in tensors)
+
+
+def own_precision(x):
+    """Shut autocast out: it would compute the logits in half precision."""
+    device = x.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return contextlib.nullcontext()

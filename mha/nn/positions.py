@@ -1,0 +1,71 @@
+"""Where queries and keys stand: answered once a call, for the mask and for the position scheme alike."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from mha import masks
+from mha.nn import checks
+from mha.nn.modes import readable
+
+__all__ = ["Places", "places"]
+
+
+class Places(NamedTuple):
+    """The position of each query and of each key, (n,) or one row per sample, and `q_start` for the mask."""
+
+    queries: torch.Tensor
+    keys: torch.Tensor
+    q_start: Any
+
+
+def places(mask, q, k, positions=None, context_positions=None, *, same=False):
+    """Return the `Places` of the rows of q and k, which are (…, heads, length, width).
+
+    A mask counts key slots from 0, and places the first query among them: at its position minus that of the first
+    key. Without positions, keys stand at their slots and the last query at the last (valid) key. If the queries
+    and the keys are the `same` rows, their positions are too.
+    """
+    mask = None if mask is None else masks.as_mask(mask)
+    batch, n_q, n_k = q.shape[:-3], q.shape[-2], k.shape[-2]
+    given = positions is not None or context_positions is not None
+    positions = _checked("positions", positions, q)
+    keys = _checked("context_positions", context_positions, k)
+    if keys is None:
+        keys = positions if same and given else torch.arange(n_k, device=k.device)
+    if positions is None:
+        start = masks.query_start(mask, n_q, n_k)
+        if not isinstance(start, int):
+            start = start if isinstance(start, torch.Tensor) else torch.from_numpy(np.array(start))
+            start = start.to(q.device).reshape(*batch, 1)
+        first = 0 if context_positions is None else _first("context_positions", keys)
+        positions = first + start + torch.arange(n_q, device=q.device)
+    if not given or mask is None or not _goes_by_position(mask) or 0 in (n_q, n_k):
+        return Places(positions, keys, None)
+    q_start = (_first("positions", positions) - _first("context_positions", keys))[..., 0]
+    if q_start.ndim == 0 and q_start.device.type == "cpu" and readable(q_start):
+        return Places(positions, keys, int(q_start))
+    return Places(positions, keys, q_start.expand(batch).reshape(-1))
+
+
+def _checked(name, positions, x):
+    if positions is None:
+        return None
+    checks.positions(name, positions, (*x.shape[:-3], x.shape[-2]))
+    return positions.to(x.device)
+
+
+def _first(name, positions):
+    """Return the first position of each row, with the axis of length 1 (0 if there is none)."""
+    if positions.device.type == "cpu" and readable(positions):
+        checks.consecutive(name, positions)
+    return positions[..., :1] if positions.shape[-1] else positions.new_zeros(1)
+
+
+def _goes_by_position(mask):
+    """Tell whether a term of the mask compares positions; lengths and arrays go by slot alone."""
+    parts = [part for part in mask.params() if isinstance(part, masks.Mask)]
+    if parts:
+        return any(map(_goes_by_position, parts))
+    return not isinstance(mask, masks.Dense | masks.Lengths)

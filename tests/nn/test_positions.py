@@ -1,0 +1,119 @@
+"""Mask and position scheme speak of the same positions: padded = unpadded, chunked = whole, cached = uncached."""
+
+import numpy as np
+import pytest
+import torch
+
+from compare import assert_equal
+from mha import masks
+from mha.nn import MultiHeadAttention, Rotary
+
+BATCH, N, D_MODEL = 3, 7, 12
+CLOSE = {"rtol": 1e-11, "atol": 1e-12}
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.fixture(params=[None, Rotary()], ids=["no scheme", "rotary"])
+def module(request):
+    module = MultiHeadAttention(D_MODEL, 2, position=request.param, dtype=torch.float64)
+    for n, parameter in enumerate(module.parameters()):
+        parameter.data.copy_(0.3 * draw(*parameter.shape, seed=n + 10))
+    return module.eval()
+
+
+def test_a_padded_context_equals_the_context_alone(module):
+    lengths = [5, 7, 2]
+    x, context = draw(BATCH, 2, D_MODEL), draw(BATCH, N, D_MODEL, seed=1)
+    for table in (lengths, torch.tensor(lengths)):
+        out = module(x, context, mask=masks.causal & masks.lengths(table))
+        for b, n in enumerate(lengths):
+            alone = module(x[b : b + 1], context[b : b + 1, :n], mask=masks.causal)
+            assert_equal(out[b : b + 1], alone, **CLOSE, label=f"{n} keys")
+
+
+def test_padding_on_either_side_equals_none(module):
+    lengths = [5, 7, 2]
+    samples = [draw(1, n, D_MODEL, seed=n) for n in lengths]
+    alone = [module(x, mask=masks.causal & masks.window(3, 0)) for x in samples]
+    right, left = (draw(BATCH, N, D_MODEL, seed=s) for s in (8, 9))
+    for b, (n, x) in enumerate(zip(lengths, samples, strict=True)):
+        right[b, :n], left[b, N - n :] = x[0], x[0]
+    near = masks.causal & masks.window(3, 0)
+    from_right = module(right, mask=near & masks.lengths(lengths))
+    missing = N - torch.tensor(lengths)[:, None]
+    valid = masks.dense((torch.arange(N) >= missing)[:, None, None])
+    for positions in (None, torch.arange(N) - missing, torch.arange(N)):
+        from_left = module(left, mask=near & valid, positions=positions)
+        for b, n in enumerate(lengths):
+            assert_equal(from_right[b, :n], alone[b][0], **CLOSE, label="right")
+            assert_equal(from_left[b, N - n :], alone[b][0], **CLOSE, label=f"left, positions {positions}")
+
+
+@pytest.mark.parametrize("mask", [masks.causal, masks.window(2, 1)], ids=repr)
+def test_chunks_equal_the_whole(module, mask):
+    x = draw(BATCH, N, D_MODEL)
+    whole = module(x, mask=mask)
+    weights = module.weights(x, mask=mask)
+    for start, stop in ((0, 3), (3, 4), (4, 7)):
+        options = {"mask": mask, "positions": torch.arange(start, stop)}
+        assert_equal(module(x[:, start:stop], x, **options), whole[:, start:stop], **CLOSE, label="all keys are there")
+        assert_equal(module.weights(x[:, start:stop], x, **options), weights[..., start:stop, :], **CLOSE)
+        moved = {"positions": torch.arange(start, stop) + 50, "context_positions": torch.arange(N) + 50}
+        assert_equal(module(x[:, start:stop], x, mask=mask, **moved), whole[:, start:stop], **CLOSE, label="moved")
+
+
+def test_each_sample_at_its_own_step(module):
+    x, steps = draw(BATCH, N, D_MODEL), torch.tensor([[4], [0], [6]])
+    whole = module(x, mask=masks.causal)
+    rows = torch.arange(BATCH)[:, None]
+    out = module(x[rows, steps], x, mask=masks.causal, positions=steps)
+    assert_equal(out, whole[rows, steps], **CLOSE)
+
+
+def test_the_context_tells_where_the_last_query_stands(module):
+    x = draw(BATCH, N, D_MODEL)
+    last = module(x[:, -2:], x, mask=masks.causal, context_positions=torch.arange(N) + 9)
+    assert_equal(last, module(x, mask=masks.causal)[:, -2:], **CLOSE)
+
+
+@pytest.mark.filterwarnings("ignore:.*autograd.function.Function.*should not be instantiated:DeprecationWarning")
+def test_positions_in_a_graph(module):
+    x, positions = draw(BATCH, 2, D_MODEL), torch.arange(3, 5)
+    context = draw(BATCH, N, D_MODEL, seed=1)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    expected = module(x, context, mask=masks.causal, positions=positions)
+    assert_equal(compiled(x, context, mask=masks.causal, positions=positions), expected, **CLOSE)
+
+
+def test_positions_that_jump(module):
+    """Where a mask compares positions they must be consecutive; a mask by slot does not ask."""
+    x, jump = draw(BATCH, 3, D_MODEL), torch.tensor([0, 1, 5])
+    for name in ("positions", "context_positions"):
+        with pytest.raises(ValueError, match=rf"{name} jump: expected consecutive integers"):
+            module(x, mask=masks.causal & masks.lengths([3, 2, 1]), **{"positions": torch.arange(3), name: jump})
+    see = torch.ones(3, 3, dtype=torch.bool).tril()
+    for mask in (None, see, masks.lengths([3, 2, 1]), masks.dense(see) & masks.lengths([3, 3, 3])):
+        assert module(x, mask=mask, positions=jump).shape == x.shape
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        ([0, 1, 2], TypeError, "is a list: expected a torch tensor of integers"),
+        (np.arange(3), TypeError, "is a ndarray: expected a torch tensor of integers"),
+        ("junk", TypeError, "is a str"),
+        (2, TypeError, "is a int"),
+        (torch.arange(3.0), TypeError, "has dtype torch.float32: expected integers"),
+        (torch.ones(3, dtype=torch.bool), TypeError, "has dtype torch.bool: expected integers"),
+        (torch.tensor(2), ValueError, r"has shape \(\): expected \(3,\), or one row per sample \(3, 3\)"),
+        (torch.arange(4), ValueError, r"has shape \(4,\): expected \(3,\)"),
+        (torch.zeros(2, 3, dtype=torch.long), ValueError, r"has shape \(2, 3\): expected \(3,\)"),
+    ],
+)
+@pytest.mark.parametrize("name", ["positions", "context_positions"])
+def test_bad_positions_are_named(module, name, value, error, words):
+    with pytest.raises(error, match=f"{name} {words}"):
+        module(draw(BATCH, 3, D_MODEL), **{name: value})
