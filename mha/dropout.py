@@ -9,6 +9,8 @@ from numbers import Real
 
 import numpy as np
 
+from mha.integers import count, is_integral
+
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85
 WORD = 0xFFFFFFFF
@@ -31,12 +33,9 @@ class Dropout:
             raise TypeError(f"p is {self.p!r}: expected a number, the probability of dropping a weight")
         if not 0 <= self.p < 1:
             raise ValueError(f"p is {self.p}: expected 0 ≤ p < 1, the probability of dropping a weight")
-        if hasattr(self.seed, "detach") and self.seed.ndim == 0 and not self.seed.is_floating_point():
-            return
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer):
-            raise TypeError(f"seed is {self.seed!r}: expected an integer")
-        if not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed is {self.seed}: expected 0 ≤ seed < 2**63")
+        is_tensor = hasattr(self.seed, "detach") and self.seed.ndim == 0 and is_integral(self.seed)
+        seed = self.seed.long() if is_tensor else count("seed", self.seed)
+        object.__setattr__(self, "seed", seed)  # of 64 bits, as the products of Philox need
 
     def kept(self, shape):
         """Return a boolean array of this shape (b, h, i, j): True = this weight is kept."""

@@ -9,7 +9,7 @@ __all__ = ["count", "integer", "integers", "is_integral", "own"]
 
 def integer(name, value, expected="an integer"):
     """Return a value as an int that 64 bits hold, or raise."""
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool"):
         raise TypeError(f"{name} is {value}: expected {expected}")
     try:
         value = operator.index(value)

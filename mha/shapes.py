@@ -8,6 +8,7 @@ import numpy as np
 
 from mha import masks
 from mha.dropout import Dropout
+from mha.integers import integer, is_integral
 
 
 class Call(NamedTuple):
@@ -33,9 +34,9 @@ class Call(NamedTuple):
         return *self.batch_shape, self.num_heads, self.n_q, self.n_k
 
 
-def check(q, k, v=None, *, mask=None, bias=None, scale=None, softcap=None, sinks=None, q_start=None, dropout=None):
+def check(q, k, v=..., *, mask=None, bias=None, scale=None, softcap=None, sinks=None, q_start=None, dropout=None):
     """Raise unless the arguments make a call of attention; return the `Call`. Without values, leave out `v`."""
-    arrays = {"q": q, "k": k} | ({} if v is None else {"v": v})
+    arrays = {"q": q, "k": k} | ({} if v is ... else {"v": v})
     for name, x in arrays.items():
         _check_float(name, x)
         if x.ndim < 3:
@@ -47,19 +48,21 @@ def check(q, k, v=None, *, mask=None, bias=None, scale=None, softcap=None, sinks
         _check_float(name, x)
     mask = None if mask is None else masks.as_mask(mask)
     check_library(**arrays, **options)
+    if isinstance(q, np.ndarray):
+        _check_tables(q, mask, q_start)
 
     *q_batch, num_heads, n_q, d_q = _shape(q)
     *k_batch, num_kv_heads, n_k, d_k = _shape(k)
     batches = {"q": q_batch, "k": k_batch}
     if d_q != d_k:
         raise ValueError(f"k has width {d_k} and q has width {d_q}: the widths of queries and keys must be equal")
-    if v is not None:
+    if "v" in arrays:
         *batches["v"], heads_v, n_v, _ = _shape(v)
         if heads_v != num_kv_heads:
             raise ValueError(f"v has {heads_v} heads and k has {num_kv_heads}: every key head needs its value head")
         if n_v != n_k:
             raise ValueError(f"v has length {n_v} and k has length {n_k}: every key needs its value")
-    check_groups(num_heads, num_kv_heads)
+    check_groups(num_heads, num_kv_heads, wording="k has {} heads and q has {}")
     batch_shape = broadcast(*batches.values())
     if batch_shape is None:
         got = ", ".join(f"{name} {tuple(axes)}" for name, axes in batches.items())
@@ -120,15 +123,15 @@ def broadcast(*shapes):
     return tuple(common)
 
 
-def check_groups(num_heads, num_kv_heads):
-    if num_kv_heads < 1 or num_heads % num_kv_heads:
-        raise ValueError(
-            f"k has {num_kv_heads} heads and q has {num_heads}: query heads must be a multiple of key heads"
-        )
+def check_groups(num_heads, num_kv_heads, *, wording="num_kv_heads is {} and num_heads is {}"):
+    """Raise unless every key head serves as many query heads."""
+    if num_heads < 1 or num_kv_heads < 1 or num_heads % num_kv_heads:
+        raise ValueError(f"{wording.format(num_kv_heads, num_heads)}: query heads must be a multiple of key heads")
 
 
 def check_heads(d_model, num_heads, *, name="d_model"):
     """Raise unless a width splits into heads of equal width."""
+    num_heads = integer("num_heads", num_heads)
     if num_heads < 1 or d_model % num_heads:
         rest = f", remainder {d_model % num_heads}" if num_heads > 0 else ""
         raise ValueError(f"{name} is {d_model} and num_heads is {num_heads}{rest}: heads must split the width evenly")
@@ -141,6 +144,12 @@ def check_input(name, x, width):
         raise ValueError(f"{name} has shape {_shape(x)}: expected (batch, length, {width}), batch first")
 
 
+def check_rank(name, x, expected):
+    """Raise unless an array has the axes that `expected` names after any number of others."""
+    if x.ndim < len(expected):
+        raise ValueError(f"{name} has shape {_shape(x)}: expected (…, {', '.join(expected)})")
+
+
 def check_shape(name, x, expected):
     if _shape(x) != tuple(expected):
         raise ValueError(f"{name} has shape {_shape(x)}: expected {tuple(expected)}")
@@ -148,13 +157,19 @@ def check_shape(name, x, expected):
 
 def check_projection(name, x, weight_name, weight, bias=None):
     """Raise unless x W + b can be formed, with W of shape (d_in, d_out)."""
-    if x.ndim < 2:
-        raise ValueError(f"{name} has shape {_shape(x)}: expected (…, length, width)")
+    check_rank(name, x, ("length", "width"))
     if weight.ndim != 2 or weight.shape[0] != x.shape[-1]:
         hint = "; torch's Linear stores the transpose" if x.shape[-1] in _shape(weight) else ""
         raise ValueError(f"{weight_name} has shape {_shape(weight)}: expected ({x.shape[-1]}, d_out) for {name}{hint}")
     if bias is not None and _shape(bias) != _shape(weight)[1:]:
         raise ValueError(f"the bias beside {weight_name} has shape {_shape(bias)}: expected {_shape(weight)[1:]}")
+
+
+def check_biases(biases, of):
+    """Raise unless there is one bias, or None, for each projection."""
+    if not isinstance(biases, (tuple, list)) or len(biases) != len(of):
+        got = f"has {len(biases)} entries" if hasattr(biases, "__len__") else f"is a {type(biases).__name__}"
+        raise ValueError(f"biases {got}: expected {len(of)}, those of {', '.join(of)}; None where there is none")
 
 
 def check_rotary(x, positions, layout):
@@ -164,6 +179,10 @@ def check_rotary(x, positions, layout):
         raise ValueError(f"layout is {layout!r}: expected 'half' (pairs m, m + d/2) or 'interleaved' (2m, 2m + 1)")
     if x.ndim < 3 or x.shape[-1] % 2:
         raise ValueError(f"x has shape {_shape(x)}: expected (…, heads, length, width) with an even width")
+    if not hasattr(positions, "dtype") or not is_integral(positions):
+        got = f"dtype {positions.dtype}" if hasattr(positions, "dtype") else f"type {type(positions).__name__}"
+        raise TypeError(f"positions has {got}: expected an array of integers")
+    check_library(x=x, positions=positions)
     *batch, _, n, _ = _shape(x)
     expected = *batch, n
     if _shape(positions)[-1:] != (n,) or broadcast(_shape(positions), expected) != expected:
@@ -184,16 +203,32 @@ def check_library(**arrays):
             )
 
 
+def float64(name, x):
+    """Return a NumPy array of floating point in float64, what the reference computes with; or raise."""
+    if hasattr(x, "detach"):
+        raise TypeError(f"{name} is a torch tensor: expected a NumPy array; mha.nn takes tensors")
+    _check_float(name, x)
+    return x.astype(np.float64, copy=False)
+
+
 def _check_float(name, x):
     if isinstance(x, np.ndarray):
-        good = x.dtype.kind == "f"
+        good = x.dtype.kind == "f" and x.dtype.itemsize <= 8
     elif hasattr(x, "is_floating_point"):
         good = x.is_floating_point()
     else:
         raise TypeError(f"{name} is a {type(x).__name__}: expected a NumPy array or a torch tensor")
     if not good:
         hint = "; a boolean mask is mask=" if name == "bias" else "; x.astype(float) or x.float() converts"
-        raise TypeError(f"{name} has dtype {x.dtype}: expected floating point{hint}")
+        raise TypeError(f"{name} has dtype {x.dtype}: expected floating point of at most 64 bits{hint}")
+
+
+def _check_tables(q, mask, q_start):
+    """Raise if NumPy's q meets a tensor in the mask or in q_start. The other way round, NumPy's tables serve torch."""
+    tables = [] if mask is None else mask.tables()
+    for name, x in [*(("mask", table) for table in tables), ("q_start", q_start)]:
+        if hasattr(x, "detach"):
+            check_library(**{"q": q, name: x})
 
 
 def _check_broadcast(name, x, shape):
@@ -213,9 +248,13 @@ def _query_start(mask, n_q, n_k, q_start, batch_shape):
 def _number(name, value):
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} is a {type(value).__name__}: expected a number")
+    try:
+        value = float(value)
+    except OverflowError:
+        value = math.inf
     if not math.isfinite(value):
         raise ValueError(f"{name} is {value}: expected a finite number")
-    return float(value)
+    return value
 
 
 def _dropout(dropout):

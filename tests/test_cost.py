@@ -54,5 +54,29 @@ def test_attention_flops_equal_torchs_counter():
 def test_misfits_are_named():
     with pytest.raises(ValueError, match="d_model is 10 and num_heads is 3, remainder 1"):
         attention_parameters(10, 3)
-    with pytest.raises(ValueError, match="k has 4 heads and q has 6"):
+    with pytest.raises(ValueError, match="num_kv_heads is 4 and num_heads is 6: query heads must be a multiple"):
         attention_flops(3, 12, 6, num_kv_heads=4)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"n": -1}, ValueError, "n is -1: expected at least 0"),
+        ({"n": 3.0}, TypeError, r"n is 3\.0: expected an integer"),
+        ({"n_k": -5}, ValueError, "n_k is -5: expected at least 0"),
+        ({"d_model": -12}, ValueError, "d_model is -12: expected at least 1"),
+        ({"d_model": 12.0}, TypeError, r"d_model is 12\.0: expected an integer"),
+        ({"num_heads": 0}, ValueError, "num_heads is 0: expected at least 1"),
+        ({"num_kv_heads": 0}, ValueError, "num_kv_heads is 0: expected at least 1"),
+        ({"d_head": -1}, ValueError, "d_head is -1: expected at least 1"),
+        ({"pairs": 16}, ValueError, r"pairs is 16: expected at most n · n_k = 15"),
+        ({"pairs": -1}, ValueError, "pairs is -1: expected at least 0"),
+    ],
+)
+def test_sizes_are_counts(change, error, message):
+    arguments = {"n": 3, "d_model": 12, "num_heads": 6, "n_k": 5} | change
+    with pytest.raises(error, match=message):
+        attention_flops(**arguments)
+    if not change.keys() & {"n", "n_k", "pairs"}:
+        with pytest.raises(error, match=message):
+            attention_parameters(**{name: x for name, x in arguments.items() if name not in ("n", "n_k")})

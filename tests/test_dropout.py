@@ -7,8 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from compare import assert_equal
+from mha import nn
 from mha.dropout import Dropout, philox, uniform
 
 # The known-answer vectors of Random123 for philox4x32-10: counter, key, result.
@@ -18,6 +20,7 @@ KNOWN = [
     ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
 ]
 SEEDS, OFFSETS = [0, 1, 12345, 2**31 + 7, 2**62 + 3], [*range(37), 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40 + 11]
+SMALL = [torch.uint8, torch.int8, torch.int16, torch.int32]
 
 TRITON = """
 import json, sys, torch, triton, triton.language as tl
@@ -98,6 +101,21 @@ def test_a_dropout_is_a_value():
 
 
 @pytest.mark.parametrize(
+    "number",
+    [np.int32, np.uint8, *(lambda x, dtype=dtype: torch.tensor(x, dtype=dtype) for dtype in SMALL)],
+    ids=["np.int32", "np.uint8", *map(str, SMALL)],
+)
+def test_the_seed_has_64_bits_whatever_it_came_in(number):
+    """In 32 bits the products of Philox overflow, and other weights are dropped."""
+    dropout = Dropout(0.5, number(7))
+    assert dropout.seed == 7
+    assert type(dropout.seed) is int or dropout.seed.dtype == torch.int64
+    assert_equal(dropout.kept((3, 5)), Dropout(0.5, 7).kept((3, 5)))
+    x = torch.ones(1, 3, 5, 2)
+    assert_equal(nn.attention(x, x, x, dropout=dropout), nn.attention(x, x, x, dropout=Dropout(0.5, 7)))
+
+
+@pytest.mark.parametrize(
     ("p", "seed", "error", "message"),
     [
         (1.0, 0, ValueError, r"p is 1\.0: expected 0 ≤ p < 1"),
@@ -105,7 +123,12 @@ def test_a_dropout_is_a_value():
         ("0.1", 0, TypeError, r"p is '0\.1': expected a number"),
         (True, 0, TypeError, "p is True"),
         (0.1, 1.0, TypeError, r"seed is 1\.0: expected an integer"),
-        (0.1, -1, ValueError, "seed is -1: expected 0 ≤ seed"),
+        (0.1, True, TypeError, "seed is True: expected an integer"),
+        (0.1, torch.tensor(1.0), TypeError, r"seed is tensor\(1\.\): expected an integer"),
+        (0.1, torch.tensor(True), TypeError, "seed is True: expected an integer"),
+        (0.1, torch.tensor([3, 5]), TypeError, r"seed is tensor\(\[3, 5\]\): expected an integer"),
+        (0.1, 2**63, ValueError, f"seed is {2**63}: expected an integer of 64 bits"),
+        (0.1, -1, ValueError, "seed is -1: expected at least 0"),
     ],
 )
 def test_what_is_refused(p, seed, error, message):

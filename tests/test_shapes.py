@@ -56,12 +56,26 @@ ILLEGAL = {
     "lists": ({"q": Q.tolist()}, TypeError, "q is a list: expected a NumPy array or a torch tensor"),
     "two libraries": ({"k": torch.zeros(2, 2, 5, 4)}, TypeError, "k is a torch tensor and q is a NumPy array"),
     "library of bias": ({"bias": torch.zeros(3, 5)}, TypeError, "bias is a torch tensor and q is a NumPy array"),
+    "library of the mask": (
+        {"mask": torch.ones(3, 5, dtype=torch.bool)},
+        TypeError,
+        "mask is a torch tensor and q is a NumPy array",
+    ),
+    "library of lengths": (
+        {"mask": masks.causal & ~masks.lengths(torch.tensor([3, 5]))},
+        TypeError,
+        "mask is a torch tensor and q is a NumPy array: expected one library",
+    ),
+    "library of q_start": ({"q_start": torch.tensor(2)}, TypeError, "q_start is a torch tensor and q is a NumPy array"),
     "widths": ({"k": K[..., :3]}, ValueError, "k has width 3 and q has width 4"),
     "heads": (
         {"q": np.zeros((2, 8, 3, 4)), "k": np.zeros((2, 6, 5, 4)), "v": np.zeros((2, 6, 5, 7))},
         ValueError,
         "k has 6 heads and q has 8: query heads must be a multiple of key heads",
     ),
+    "long double": ({"q": Q.astype(np.longdouble)}, TypeError, "q has dtype float128: expected .* of at most 64 bits"),
+    "no values": ({"v": None}, TypeError, "v is a NoneType: expected a NumPy array or a torch tensor"),
+    "no query heads": ({"q": Q[:, :0]}, ValueError, "k has 2 heads and q has 0: query heads must be a multiple"),
     "no heads": ({"k": K[:, :0], "v": V[:, :0]}, ValueError, "k has 0 heads and q has 6"),
     "value heads": ({"v": V[:, :1]}, ValueError, "v has 1 heads and k has 2"),
     "lengths": ({"v": V[:, :, :3]}, ValueError, "v has length 3 and k has length 5"),
@@ -79,10 +93,14 @@ ILLEGAL = {
     "bias too large": ({"bias": np.ones((3, 2, 6, 3, 5))}, ValueError, r"bias has shape \(3, 2, 6, 3, 5\)"),
     "scale": ({"scale": "auto"}, TypeError, "scale is a str: expected a number"),
     "infinite scale": ({"scale": np.inf}, ValueError, "scale is inf: expected a finite number"),
+    "huge scale": ({"scale": 10**400}, ValueError, "scale is inf: expected a finite number"),
     "softcap": ({"softcap": 0.0}, ValueError, r"softcap is 0\.0: expected a positive number, or None"),
     "sinks": ({"sinks": np.zeros(5)}, ValueError, r"sinks has shape \(5,\): expected \(6,\)"),
     "q_start": ({"q_start": 1.5}, TypeError, r"q_start is 1\.5: expected an integer"),
+    "huge q_start": ({"q_start": 2**70}, ValueError, f"q_start is {2**70}: expected an integer of 64 bits"),
     "q_start of samples": ({"q_start": [0, 1, 2]}, ValueError, "q_start has 3 entries and the batch has 2"),
+    "mask that was not called": ({"mask": masks.window}, TypeError, r"mask is a function: .* masks\.window\(2, 0\)"),
+    "mask as a list": ({"mask": [[True] * 5] * 3}, TypeError, "mask is a list: expected .* or a boolean array"),
     "dropout": ({"dropout": 0.1}, TypeError, r"dropout is 0\.1: expected mha\.dropout\.Dropout"),
 }
 
@@ -105,3 +123,21 @@ def test_torch_is_checked_the_same():
     assert shapes.check(q, k, v) == shapes.check(Q, K, V)
     with pytest.raises(ValueError, match="v has length 3 and k has length 5"):
         shapes.check(q, k, v[:, :, :3])
+
+
+def test_numpy_tables_serve_torch():
+    q, k = torch.from_numpy(Q), torch.from_numpy(K)
+    assert shapes.check(q, k, mask=masks.lengths([3, 5]), q_start=np.array([0, 2], np.uint64)).n_k == 5
+
+
+@pytest.mark.parametrize(
+    ("d_model", "num_heads", "error", "message"),
+    [
+        (12, 2.0, TypeError, r"num_heads is 2\.0: expected an integer"),
+        (12, True, TypeError, "num_heads is True: expected an integer"),
+        (12, 0, ValueError, "d_model is 12 and num_heads is 0: heads must split"),
+    ],
+)
+def test_check_heads(d_model, num_heads, error, message):
+    with pytest.raises(error, match=message):
+        shapes.check_heads(d_model, num_heads)

@@ -80,7 +80,7 @@ def attention_stats(q, k, v, *, bias=None, sinks=None, **options) -> "tuple[Floa
 
 def softmax(scores: "Float[Array, '*b j']") -> "Float[Array, '*b j']":
     """Turn each row of scores into weights that sum to 1; a row of −inf into zeros.   Book: {eq}`softmax`."""
-    scores = np.asarray(scores, np.float64)
+    scores = shapes.float64("scores", scores)
     exponentials = np.exp(scores - largest(scores))
     total = exponentials.sum(-1, keepdims=True)
     return exponentials / np.where(total == 0, 1.0, total)
@@ -88,7 +88,7 @@ def softmax(scores: "Float[Array, '*b j']") -> "Float[Array, '*b j']":
 
 def log_sum_exp(scores: "Float[Array, '*b j']") -> "Float[Array, '*b']":
     """Return the logarithm of the denominator of `softmax`; −inf for a row of −inf."""
-    scores = np.asarray(scores, np.float64)
+    scores = shapes.float64("scores", scores)
     top = largest(scores)
     with np.errstate(divide="ignore"):  # log 0 = −inf is meant
         return (top + np.log(np.exp(scores - top).sum(-1, keepdims=True)))[..., 0]
@@ -102,7 +102,7 @@ def largest(scores):
 
 def masked_scores(call, q, k, bias):
     """Return scale · q·k, capped, biased, and −inf where a query may not see a key."""
-    q, k = np.asarray(q, np.float64), repeat_heads(k, call)
+    q, k = shapes.float64("q", q), repeat_heads(k, call)
     with np.errstate(invalid="ignore", over="ignore"):  # a hidden key may hold anything
         scores = call.scale * np.einsum("...id,...jd->...ij", q, k)
         if call.softcap is not None:

@@ -38,6 +38,7 @@ def attention_backward(
     """
     options = {"mask": mask, "scale": scale, "softcap": softcap, "q_start": q_start, "dropout": dropout}
     call = shapes.check(q, k, v, bias=bias, sinks=sinks, **options)
+    d_output = shapes.float64("d_output", d_output)
     shapes.check_shape("d_output", d_output, (*call.weights_shape[:-1], v.shape[-1]))
     scores = masked_scores(call, q, k, bias)
     weights = softmax(with_sinks(scores, sinks))

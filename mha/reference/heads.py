@@ -11,6 +11,7 @@ from mha.reference.dot_product import attention
 
 def split_heads(x: "Float[Array, '*b n h·d']", num_heads: int) -> "Float[Array, '*b h n d']":
     """Cut the width into heads and move the heads before the length.   Book: {eq}`split-heads`."""
+    shapes.check_rank("x", x, ("length", "width"))
     *batch, n, width = x.shape
     shapes.check_heads(width, num_heads, name="the width of x")
     return np.swapaxes(x.reshape(*batch, n, num_heads, width // num_heads), -2, -3)
@@ -18,6 +19,7 @@ def split_heads(x: "Float[Array, '*b n h·d']", num_heads: int) -> "Float[Array,
 
 def join_heads(x: "Float[Array, '*b h n d']") -> "Float[Array, '*b n h·d']":
     """Lay the heads side by side again: the inverse of `split_heads`.   Book: {eq}`join-heads`."""
+    shapes.check_rank("x", x, ("heads", "length", "width"))
     *batch, num_heads, n, d_head = x.shape
     return np.swapaxes(x, -2, -3).reshape(*batch, n, num_heads * d_head)
 
@@ -40,6 +42,7 @@ def head_outputs(
     """
     context = x if context is None else context
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+    shapes.check_biases(biases, ("q", "k", "v"))
     b_q, b_k, b_v = biases
     q = split_heads(project("x", x, "w_q", w_q, b_q), num_heads)
     k = split_heads(project("context", context, "w_k", w_k, b_k), num_kv_heads)
@@ -64,6 +67,7 @@ def multi_head_attention(
 
     `biases` are those of q, k, v and the output; `options` are those of `attention`.
     """
+    shapes.check_biases(biases, ("q", "k", "v", "the output"))
     *biases, b_o = biases
     heads = head_outputs(
         x, w_q, w_k, w_v, num_heads=num_heads, num_kv_heads=num_kv_heads, biases=biases, context=context, **options
@@ -73,6 +77,8 @@ def multi_head_attention(
 
 def head_contributions(heads: "Float[Array, '*b h i e']", w_o: "Float[Array, 'h·e m']") -> "Float[Array, '*b h i m']":
     """Send each head through its own rows of W_O; the sum over heads is the joined product.   Book: {eq}`head-sum`."""
+    heads, w_o = shapes.float64("heads", heads), shapes.float64("w_o", w_o)
+    shapes.check_rank("heads", heads, ("heads", "length", "width"))
     *_, num_heads, _, d_head = heads.shape
     shapes.check_shape("w_o", w_o, (num_heads * d_head, w_o.shape[-1]))
     return np.einsum("...hie,hem->...him", heads, w_o.reshape(num_heads, d_head, -1))
@@ -80,6 +86,7 @@ def head_contributions(heads: "Float[Array, '*b h i e']", w_o: "Float[Array, 'h�
 
 def project(name, x, weight_name, weight, bias):
     """Return x W + b in float64."""
+    x, weight = shapes.float64(name, x), shapes.float64(weight_name, weight)
+    bias = None if bias is None else shapes.float64(f"the bias beside {weight_name}", bias)
     shapes.check_projection(name, x, weight_name, weight, bias)
-    y = np.asarray(x, np.float64) @ np.asarray(weight, np.float64)
-    return y if bias is None else y + bias
+    return x @ weight if bias is None else x @ weight + bias

@@ -14,7 +14,7 @@ def rotate(
     sample (b, n).
     """
     shapes.check_rotary(x, positions, layout)
-    x = np.asarray(x, np.float64)
+    x = shapes.float64("x", x)
     d = x.shape[-1]
     angles = np.asarray(positions)[..., None, :, None] * base ** (-2 * np.arange(d // 2) / d)
     pairs = x.reshape(*x.shape[:-1], *((2, d // 2) if layout == "half" else (d // 2, 2)))
