@@ -39,7 +39,7 @@ notebooks: $(VENV)/dev.stamp ## execute every notebook and write its canonical f
 	@$(RUN) tools/refresh.py
 
 lab: $(VENV)/dev.stamp ## open the notebooks in JupyterLab
-	@$(RUN) -m jupyter lab notebooks
+	@$(RUN) -m jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) notebooks
 
 serve: book ## serve the built book on http://localhost:8000
 	@$(RUN) -m http.server 8000 --bind 127.0.0.1 --directory $(SITE)
