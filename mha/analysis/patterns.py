@@ -6,6 +6,8 @@ one number for each leading index; for a single map, one number.
 
 import numpy as np
 
+from mha.integers import integer
+
 
 def previous_token_score(weights: "Float[Array, '*b i j']") -> "Float[Array, '*b']":
     """Return the mean weight on the previous token, A[i, i−1], over rows i ≥ 1.   Book: {eq}`previous-token-score`.
@@ -21,7 +23,7 @@ def induction_score(weights: "Float[Array, '*b i j']", period: int) -> "Float[Ar
     The sequence repeats with this period, so row i ≥ period looks at A[i, i − period + 1]: the token after the one
     that equals the current one. Rows before the first repetition are left out. Olsson et al. (2022).
     """
-    n = _square(weights).shape[-1]
+    n, period = _square(weights).shape[-1], integer("period", period)
     if not 1 < period < n:
         raise ValueError(f"period is {period}: expected more than 1 and less than the length {n}")
     return _mean_on_diagonal(weights, back=period - 1, first_row=period)
@@ -39,9 +41,9 @@ def entropy(weights: "Float[Array, '*b i j']") -> "Float[Array, '*b']":
     """Return the mean entropy of the rows in nats: 0 for one key, log n for n equal weights.
 
     Each row is divided by its sum first (a sink may have taken a part); rows that see no key are left out, and a map
-    without any other row gives 0.
+    without any other row gives 0. Queries and keys may come from two sequences.
     """
-    weights = np.asarray(weights, np.float64)
+    weights = _maps(weights)
     total = weights.sum(-1)
     p = weights / np.where(total == 0, 1.0, total)[..., None]
     rows = -(p * np.log(np.where(p > 0, p, 1.0))).sum(-1)
@@ -53,8 +55,17 @@ def _mean_on_diagonal(weights, back, first_row):
     return np.asarray(weights, np.float64)[..., rows, rows - back].mean(-1)
 
 
+def _maps(weights):
+    weights = np.asarray(weights, np.float64)
+    if weights.ndim < 2:
+        raise ValueError(f"weights has shape {weights.shape}: expected (…, i, j), a map or more")
+    if not (weights >= 0).all():
+        raise ValueError("weights holds negative numbers or NaN: expected attention weights, 0 or more; not scores")
+    return weights
+
+
 def _square(weights):
     weights = np.asarray(weights, np.float64)
     if weights.ndim < 2 or weights.shape[-1] != weights.shape[-2] or weights.shape[-1] < 2:
         raise ValueError(f"weights has shape {weights.shape}: expected (…, n, n), one sequence of at least 2 tokens")
-    return weights
+    return _maps(weights)

@@ -15,6 +15,8 @@ def missing_package(absent):
 
 def check_name(name, known):
     """Raise unless `name` is one of `known`."""
+    if not isinstance(name, str):
+        raise TypeError(f"name is {name!r}: expected a string, one of {', '.join(sorted(known))}")
     if name not in known:
         raise ValueError(f"name is {name!r}: expected one of {', '.join(sorted(known))}")
 

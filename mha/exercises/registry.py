@@ -15,7 +15,9 @@ def registry():
 def find(id):
     """Return the exercise called `id`; an unknown id raises and names its nearest neighbours."""
     exercises = registry()
+    if not isinstance(id, str):
+        raise TypeError(f"id is {id!r}: expected a string, for example {next(iter(exercises))!r}")
     if id not in exercises:
-        near = difflib.get_close_matches(str(id), exercises) or list(exercises)
+        near = difflib.get_close_matches(id, exercises) or list(exercises)
         raise ValueError(f"id is {id!r}: expected an exercise of the book, for example {', '.join(near)}")
     return exercises[id]

@@ -13,7 +13,7 @@ class Trial:
 
     inputs: tuple
     output: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
     changed: tuple = ()
 
     @property
@@ -40,7 +40,7 @@ def attempt(function, inputs):
         warnings.simplefilter("ignore")
         try:
             output = function(*given)
-        except Exception as problem:  # whatever a reader's code raises is an answer to report, not a crash
+        except (Exception, SystemExit) as problem:  # whatever a reader's code raises is an answer to report, no crash
             error = problem
     changed = tuple(
         position

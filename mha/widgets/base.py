@@ -20,6 +20,7 @@ from mha.text import template
 from mha.widgets.svg import STYLE
 
 HERE = Path(__file__).parent
+LARGEST = 1_000_000
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./common\.js";\n', re.M)
 
 
@@ -35,15 +36,28 @@ def setting(trait):
     return trait.tag(sync=True, setting=True)
 
 
+def data(trait):
+    """Mark a trait as state that is given once: the other settings were checked against it."""
+    trait.read_only = True
+    return setting(trait).tag(data=True)
+
+
 def stored(x, name, shape):
-    """Return array `x` as nested lists rounded to three decimals, after checking its rank and lengths."""
-    x = np.asarray(x, dtype=float)
+    """Return array `x` as nested lists rounded to three decimals, after checking its rank, lengths and numbers."""
+    x = np.asarray(x)
+    if x.dtype.kind not in "biuf":
+        raise TypeError(f"{name} has dtype {x.dtype}, expected real numbers")
+    x = x.astype(float)
     if x.ndim != len(shape) or any(
         isinstance(want, int) and got != want for got, want in zip(x.shape, shape, strict=True)
     ):
         raise ValueError(f"{name} has shape {x.shape}, expected ({', '.join(map(str, shape))})")
     if not np.isfinite(x).all():
         raise ValueError(f"{name} holds NaN or infinity; a widget shows finite numbers only")
+    if np.abs(x).max(initial=0) > LARGEST:
+        raise ValueError(
+            f"{name} holds {np.abs(x).max():g}, expected numbers up to {LARGEST:,}: scores must not overflow"
+        )
     return np.round(x, 3).tolist()
 
 
@@ -68,7 +82,12 @@ class Widget(anywidget.AnyWidget):
         self.name, self.caption = name, own["caption"] if caption is None else caption
         words = {**template("widgets.common"), **own}
         del words["caption"]
-        super().__init__(words=words, **settings)
+        try:
+            for key in self.trait_names(data=True):
+                self.set_trait(key, settings.pop(key))
+            super().__init__(words=words, **settings)
+        except traitlets.TraitError as problem:
+            raise ValueError(str(problem)) from None
 
     @classmethod
     def kind(cls):

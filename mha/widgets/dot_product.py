@@ -7,7 +7,7 @@ import traitlets
 
 from mha import masks, reference
 from mha.text import say
-from mha.widgets.base import Widget, checked_tokens, module_source, setting, stored
+from mha.widgets.base import Widget, checked_tokens, data, module_source, setting, stored
 from mha.widgets.svg import FAINT, canvas, label, shorten, tag
 
 LEFT, TOP, SIZE = 66, 62, 332
@@ -22,9 +22,9 @@ class DotProduct(Widget):
     """
 
     _esm = module_source("dot_product")
-    tokens = setting(traitlets.List(traitlets.Unicode()))
-    q = setting(traitlets.List())
-    k = setting(traitlets.List())
+    tokens = data(traitlets.List(traitlets.Unicode()))
+    q = data(traitlets.List())
+    k = data(traitlets.List())
     d_k = setting(traitlets.Int())
     scale = setting(traitlets.Bool())
     temperature = setting(traitlets.Float())

@@ -7,7 +7,7 @@ import traitlets
 
 from mha.analysis import patterns
 from mha.text import say
-from mha.widgets.base import Widget, checked_tokens, module_source, setting
+from mha.widgets.base import Widget, checked_tokens, data, module_source, setting
 from mha.widgets.svg import FAINT, canvas, label, shorten, tag
 
 WIDTH, LEFT, SIZE = 430, 74, 342
@@ -59,10 +59,10 @@ class HeadMaps(Widget):
     """
 
     _esm = module_source("head_maps")
-    tokens = setting(traitlets.List(traitlets.Unicode()))
-    maps = setting(traitlets.Unicode())
-    num_layers = setting(traitlets.Int())
-    num_heads = setting(traitlets.Int())
+    tokens = data(traitlets.List(traitlets.Unicode()))
+    maps = data(traitlets.Unicode())
+    num_layers = data(traitlets.Int())
+    num_heads = data(traitlets.Int())
     measure = setting(traitlets.Enum(MEASURES))
     layer = setting(traitlets.Int())
     head = setting(traitlets.Int())

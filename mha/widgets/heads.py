@@ -7,7 +7,7 @@ import traitlets
 
 from mha import reference
 from mha.text import say
-from mha.widgets.base import Widget, checked_tokens, module_source, setting, stored
+from mha.widgets.base import Widget, checked_tokens, data, module_source, setting, stored
 from mha.widgets.svg import FAINT, canvas, label, number, shorten, tag
 
 WIDTH, HEIGHT = 430, 652
@@ -43,13 +43,13 @@ class Heads(Widget):
     """
 
     _esm = module_source("heads")
-    tokens = setting(traitlets.List(traitlets.Unicode()))
-    q = setting(traitlets.List())
-    k = setting(traitlets.List())
-    trained_heads = setting(traitlets.Int())
-    head_options = setting(traitlets.List(traitlets.Int()))
-    width_options = setting(traitlets.List(traitlets.Int()))
-    length_options = setting(traitlets.List(traitlets.Int()))
+    tokens = data(traitlets.List(traitlets.Unicode()))
+    q = data(traitlets.List())
+    k = data(traitlets.List())
+    trained_heads = data(traitlets.Int())
+    head_options = data(traitlets.List(traitlets.Int()))
+    width_options = data(traitlets.List(traitlets.Int()))
+    length_options = data(traitlets.List(traitlets.Int()))
     num_heads = setting(traitlets.Int())
     length = setting(traitlets.Int())
     head = setting(traitlets.Int())

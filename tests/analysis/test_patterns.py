@@ -86,6 +86,26 @@ def test_maps_must_be_square(weights):
         previous_token_score(weights)
 
 
+@pytest.mark.parametrize("score", [previous_token_score, sink_score, entropy, lambda w: induction_score(w, PERIOD)])
+@pytest.mark.parametrize("bad", [-0.5, np.nan])
+def test_scores_are_not_weights(score, bad):
+    weights = uniform()
+    weights[3, 2] = bad
+    with pytest.raises(ValueError, match="weights holds negative numbers or NaN: expected attention weights"):
+        score(weights)
+
+
+def test_entropy_of_two_sequences():
+    assert_equal(entropy(np.full((2, 3, 4), 0.25)), [np.log(4)] * 2, rtol=ATOL)
+    with pytest.raises(ValueError, match=r"weights has shape \(5,\): expected \(…, i, j\)"):
+        entropy(np.zeros(5))
+
+
+def test_the_period_is_an_integer():
+    with pytest.raises(TypeError, match=r"period is 2\.5: expected an integer"):
+        induction_score(uniform(), 2.5)
+
+
 @pytest.mark.parametrize("period", [0, 1, N, N + 2])
 def test_the_period_must_fit(period):
     with pytest.raises(ValueError, match=f"period is {period}: expected more than 1 and less than the length 13"):

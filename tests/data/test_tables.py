@@ -9,7 +9,7 @@ from importlib.resources import files
 import pytest
 
 import mha.data.tables as tables
-from mha.data import DataUnavailable, load, pretrained
+from mha.data import DataUnavailable, capture, load, pretrained, result
 
 datasets = pytest.importorskip("datasets")
 
@@ -117,3 +117,10 @@ def test_an_absent_package_names_its_extra(monkeypatch, package, extra, call):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(DataUnavailable, match=rf"{package} is not installed: .*pip install '\.\[{extra}\]'"):
         call()
+
+
+@pytest.mark.parametrize("ask", [load, pretrained, capture, result])
+@pytest.mark.parametrize("name", [["moby_dick"], None])
+def test_a_name_is_a_string(ask, name):
+    with pytest.raises(TypeError, match=r"name is .*: expected a string, one of "):
+        ask(name)

@@ -52,6 +52,21 @@ def test_an_error_is_told_in_one_line_with_the_shapes(exercise):
     assert "Traceback" not in repr(verdict)
 
 
+def test_an_exit_does_not_end_the_kernel():
+    def answer(*inputs):
+        raise SystemExit(3)
+
+    verdict = check("dot-product-2", answer)
+    assert verdict.property == "raises"
+    assert "SystemExit: 3" in verdict.hint
+
+
+@pytest.mark.parametrize("id", [["dot-product-2"], None, 3])
+def test_an_id_is_a_string(id):
+    with pytest.raises(TypeError, match=r"id is .*: expected a string, for example 'first-look-1'"):
+        check(id, ...)
+
+
 def test_the_shapes_of_a_failing_call_are_named():
     verdict = check("dot-product-2", lambda q, k: q @ k)
     assert "q (2, 2), k (3, 2)" in verdict.hint

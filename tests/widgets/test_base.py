@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from traitlets import TraitError
 
 from mha.masks import causal
 from mha.reference import attention_weights
@@ -106,3 +107,30 @@ def test_javascript_has_no_words_of_its_own(kind):
 def test_every_table_of_words_has_its_widget():
     table = tomllib.loads((HERE.parent / "text/en/widgets.toml").read_text(encoding="utf-8"))
     assert set(table) == {"common", *KINDS}
+
+
+@each_widget
+def test_data_is_given_once(widget):
+    with pytest.raises(TraitError, match='"tokens" trait is read-only'):
+        widget.tokens = TOKENS[:2]
+    assert widget.tokens == TOKENS
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: DotProduct(TOKENS, Q[0], K[0], query="first"), ValueError, "'query' trait .* expected an int"),
+        (lambda: DotProduct(TOKENS, Q[0], K[0], mask="future"), ValueError, "'mask' trait .* expected any of"),
+        (lambda: DotProduct(TOKENS, Q[0] * 1j, K[0]), TypeError, "q has dtype complex128, expected real numbers"),
+        (lambda: Heads(TOKENS, Q, K * 1e200), ValueError, r"k holds .*e\+200, expected numbers up to 1,000,000"),
+        (lambda: Heads(TOKENS, Q, K, num_heads=2.5), ValueError, "'num_heads' trait .* expected an int"),
+    ],
+)
+def test_what_is_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_the_largest_numbers_are_drawn():
+    widget = DotProduct(TOKENS, np.full((6, 8), 1e6), np.full((6, 8), -1e6), temperature=0.1, scale=False)
+    assert "NaN" not in widget.to_html()
