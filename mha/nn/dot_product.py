@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 
 from mha import shapes
-from mha.nn import checks, formula
+from mha.nn import checks, formula, visible_infinities
 from mha.nn import dropout as dropping
 from mha.nn.fused import fused
-from mha.nn.hidden import finite, select
+from mha.nn.hidden import Selected, finite, select
 from mha.nn.modes import own_precision, readable, transformed
 from mha.nn.visible import is_triangle, visible
 
@@ -32,7 +32,11 @@ def attention(
     q_start=None,
     dropout=None,
 ) -> "Float[Tensor, '*b h i e']":
-    """Mix the values of the visible keys, weighted by a softmax of scale · q·k.   Book: {eq}`scaled-dot-product`"""
+    """Mix the values of the visible keys, weighted by a softmax of scale · q·k.   Book: {eq}`scaled-dot-product`
+
+    Hidden keys may hold anything. A NaN or an infinity that a query sees acts on its row alone, as in the reference;
+    under `torch.compile` and `torch.func` a mask that shows one makes the whole row NaN.
+    """
     checks.tensors(q=q, k=k, v=v)
     options = {"bias": bias, "softcap": softcap, "sinks": sinks}
     call = shapes.check(q, k, v, mask=mask, scale=scale, q_start=q_start, dropout=dropout, **options)
@@ -63,32 +67,44 @@ def attention_weights(
     q, k = formula.alike(q, k)
     with own_precision(q):
         see = visible(call, q.device, bias)
-        q, k, _, poison = (q, k, None, None) if see is None else select(q, k, None, see)
-        p = formula.weights(q, k, see, bias=bias, scale=call.scale, softcap=call.softcap, sinks=sinks).to(q.dtype)
+        given = Selected(q, k, None) if see is None else select(q, k, None, see)
+        s, poison = scores(call, given, see, bias)
+        p = formula.softmax(s, sinks).to(q.dtype)
     return p if poison is None else p + poison
+
+
+def scores(call, given, see, bias):
+    """Return the scores of what `select` gave, and what to add to the rows that they make (None if nothing)."""
+    options = {"bias": bias, "scale": call.scale, "softcap": call.softcap}
+    if given.spoiled:
+        return visible_infinities.scores(given.q, given.k, see, **options)
+    return formula.scores(given.q, given.k, see, **options), given.poison
 
 
 def _composed(call, q, k, v, bias, sinks):
     see = visible(call, q.device, bias)
-    dtype = v.dtype
-    q, k, v, poison = (q, k, v, None) if see is None else select(q, k, v, see)
-    p = formula.weights(q, k, see, bias=bias, scale=call.scale, softcap=call.softcap, sinks=sinks)
+    given = Selected(q, k, v) if see is None else select(q, k, v, see)
+    s, poison = scores(call, given, see, bias)
+    p = formula.softmax(s, sinks)
     if call.dropout is not None:
         p = p * dropping.factors(call.dropout, torch.Size(call.weights_shape), p.device, p.dtype)
-    out = formula.mix(p, v).to(dtype)
+    out = visible_infinities.mix(p, given.v, s) if given.spoiled else formula.mix(p, given.v)
+    out = out.to(v.dtype)
     return out if poison is None else out + poison
 
 
 def _fused(call, q, k, v):
-    causal, see, poison = is_triangle(call), None, None
+    causal, see, given = is_triangle(call), None, Selected(q, k, v)
     if causal and readable(k, v) and not finite(k, v):
         causal = False  # the operator multiplies hidden values by zero, and 0 · NaN is NaN
     if not causal:
         see = visible(call, q.device)
     if see is not None:
-        q, k, v, poison = select(q, k, v, see)
-    out = _on_four_axes(call, q, k, v, see, causal)
-    return out if poison is None else out + poison
+        given = select(q, k, v, see)
+    if given.spoiled:
+        return _composed(call, q, k, v, None, None)
+    out = _on_four_axes(call, given.q, given.k, given.v, see, causal)
+    return out if given.poison is None else out + given.poison
 
 
 def _on_four_axes(call, q, k, v, see, causal):

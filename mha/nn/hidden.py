@@ -1,24 +1,45 @@
 """What a query may not see has no effect on it, whatever it holds: it is selected away, never multiplied by 0."""
 
 import math
+from typing import Any, NamedTuple
 
 import torch
 
+from mha.nn import formula
 from mha.nn.modes import readable
 
-__all__ = ["finite", "select"]
+__all__ = ["Selected", "finite", "select"]
+
+
+class Selected(NamedTuple):
+    """Inputs without what could spoil others; `poison` is added to the output unless None."""
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: Any
+    poison: Any = None
+    spoiled: bool = False  # a NaN or an infinity is left where a query sees it: only `visible_infinities` may compute
 
 
 def select(q, k, v, see):
-    """Return q, k, v with the rows that could spoil others zeroed, and what to add to the output (or None).
+    """Return q, k, v with zeros in the keys that nobody sees and in the queries that see nothing.
 
-    Keys holding a NaN or an infinity become zero, and so do queries that see nothing. A query that does see such a
-    key deserves its NaN: that is *added* to its output, so that gradients which are zero stay exactly zero.
-    `v` may be None, where only scores are wanted.
+    Where torch only traces or transforms, no decision may depend on the numbers: there every key holding a NaN or an
+    infinity becomes zero, and each row that sees one is poisoned whole. `v` may be None, where only scores are wanted.
     """
     given = [x for x in (q, k, v) if x is not None]
-    if readable(*given) and finite(*given):
-        return q, k, v, None
+    if not readable(*given):
+        return _poisoned(q, k, v, see)
+    if finite(*given):
+        return Selected(q, k, v)
+    by_key = see if see.ndim < 3 or see.shape[-3] == 1 else formula.by_group(see, k.shape[-3])
+    seen = by_key.any(-2)[..., None]
+    q = torch.where(see.any(-1, keepdim=True), q, 0.0)
+    k, v = (None if x is None else torch.where(seen, x, 0.0) for x in (k, v))
+    return Selected(q, k, v, spoiled=not finite(*(x for x in (k, v) if x is not None)))
+
+
+def _poisoned(q, k, v, see):
     bad = ~k.isfinite().all(-1)
     if v is not None:
         bad = bad | ~v.isfinite().all(-1)
@@ -26,8 +47,8 @@ def select(q, k, v, see):
     k = torch.where(bad[..., None], 0.0, k)
     bad = bad.repeat_interleave(q.shape[-3] // k.shape[-3], -2)
     sees_bad = (see & bad[..., None, :]).any(-1, keepdim=True)
-    poison = torch.where(sees_bad, math.nan, 0.0).to(q.dtype)
-    return torch.where(see.any(-1, keepdim=True), q, 0.0), k, v, poison
+    poison = torch.where(sees_bad, math.nan, 0.0).to(q.dtype)  # added: gradients which are zero stay exactly zero
+    return Selected(torch.where(see.any(-1, keepdim=True), q, 0.0), k, v, poison)
 
 
 def finite(*tensors):

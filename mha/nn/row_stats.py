@@ -7,8 +7,8 @@ import torch
 
 from mha import shapes
 from mha.nn import formula
-from mha.nn.dot_product import attention
-from mha.nn.hidden import select
+from mha.nn.dot_product import attention, scores
+from mha.nn.hidden import Selected, select
 from mha.nn.modes import own_precision, transformed
 from mha.nn.visible import visible
 
@@ -100,8 +100,7 @@ def _statistics(call, rows, q, k, bias, sinks):
     q = q[..., rows, :]
     bias = bias if bias is None or bias.ndim < 2 or bias.shape[-2] == 1 else bias[..., rows, :]
     see = visible(call, q.device, bias, rows)
-    q, k, _, poison = (q, k, None, None) if see is None else select(q, k, None, see)
-    s = formula.scores(q, k, see, bias=bias, scale=call.scale, softcap=call.softcap)
+    s, poison = scores(call, Selected(q, k, None) if see is None else select(q, k, None, see), see, bias)
     top = formula.row_max(s)
     shift = top.detach().masked_fill(top.detach() == -math.inf, 0.0)
     e = (s - shift).exp()
