@@ -35,8 +35,8 @@ def attention(q, k, v, **options):
 
     The options are the same on every floor: mask, bias, scale, softcap, sinks, q_start, dropout.
     """
-    if isinstance(q, np.ndarray):
-        from mha import reference as floor
-    else:
+    if hasattr(q, "detach"):
         from mha import nn as floor
+    else:
+        from mha import reference as floor
     return floor.attention(q, k, v, **options)

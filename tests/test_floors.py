@@ -32,3 +32,7 @@ def test_mixed_libraries_are_refused():
         mha.attention(Q, torch.from_numpy(K), V)
     with pytest.raises(TypeError, match="q has dtype int64"):
         mha.which(Q.astype(int), K, V)
+    with pytest.raises(TypeError, match="q is a list: expected a NumPy array or a torch tensor"):
+        mha.attention(Q.tolist(), K, V)
+    with pytest.raises(TypeError, match="v is a NoneType: expected a NumPy array or a torch tensor"):
+        mha.which(Q, K, None)
