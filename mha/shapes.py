@@ -123,6 +123,12 @@ def broadcast(*shapes):
     return tuple(common)
 
 
+def fits(shape, target):
+    """Tell whether a shape broadcasts to another, axis by axis: torch traces no comparison of tuples of sizes."""
+    axes = zip(reversed(shape), reversed(target), strict=False)
+    return len(shape) <= len(target) and all(size == wanted or size == 1 for size, wanted in axes)
+
+
 def check_groups(num_heads, num_kv_heads, *, wording="num_kv_heads is {} and num_heads is {}"):
     """Raise unless every key head serves as many query heads."""
     if num_heads < 1 or num_kv_heads < 1 or num_heads % num_kv_heads:
@@ -185,7 +191,7 @@ def check_rotary(x, positions, layout):
     check_library(x=x, positions=positions)
     *batch, _, n, _ = _shape(x)
     expected = *batch, n
-    if _shape(positions)[-1:] != (n,) or broadcast(_shape(positions), expected) != expected:
+    if not _shape(positions) or positions.shape[-1] != n or not fits(_shape(positions), expected):
         raise ValueError(f"positions has shape {_shape(positions)}: expected ({n},), or one row per sample {expected}")
 
 

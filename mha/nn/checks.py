@@ -1,4 +1,4 @@
-"""What only tensors, layers and their positions can get wrong; `mha.shapes` checks the rest."""
+"""What only tensors, numbers and positions of this floor can get wrong; `mha.shapes` checks the rest."""
 
 import math
 from numbers import Real
@@ -8,7 +8,23 @@ import torch
 
 from mha import shapes
 
-__all__ = ["consecutive", "layer_input", "positions", "positive_integers", "positive_number", "tensors"]
+__all__ = ["consecutive", "number", "positions", "positive", "tensors"]
+
+
+def number(name, value):
+    """Return a finite number, or raise."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} is {value!r}: expected a number")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} is {value}: expected a finite number")
+    return value
+
+
+def positive(name, value, hint=""):
+    """Return a positive number, or raise."""
+    if number(name, value) <= 0:
+        raise ValueError(f"{name} is {value}: expected a positive number{hint}")
+    return value
 
 
 def tensors(**arrays):
@@ -26,7 +42,7 @@ def positions(name, x, expected):
         raise TypeError(f"{name} is a {type(x).__name__}: expected a torch tensor of integers")
     if x.dtype == torch.bool or x.is_floating_point() or x.is_complex():
         raise TypeError(f"{name} has dtype {x.dtype}: expected integers")
-    if x.ndim == 0 or x.shape[-1] != expected[-1] or shapes.broadcast(tuple(x.shape), expected) != tuple(expected):
+    if x.ndim == 0 or x.shape[-1] != expected[-1] or not shapes.fits(x.shape, expected):
         raise ValueError(
             f"{name} has shape {tuple(x.shape)}: expected ({expected[-1]},), or one row per sample {tuple(expected)}"
         )
@@ -39,29 +55,3 @@ def consecutive(name, x):
             f"{name} jump: expected consecutive integers where a mask compares positions (padding in front may count "
             "down below 0); say which pairs count with masks.dense instead"
         )
-
-
-def layer_input(name, x, linear):
-    """Raise unless a linear layer can take `x`."""
-    tensors(**{name: x})
-    shapes.check_input(name, x, linear.in_features)
-    weight = linear.weight
-    free = not isinstance(weight, torch.Tensor) or not weight.is_floating_point()  # a quantized layer casts by itself
-    if free or x.dtype == weight.dtype or torch.is_autocast_enabled(x.device.type):
-        return
-    raise TypeError(f"{name} has dtype {x.dtype}: expected {weight.dtype}, the dtype of the weights; x.to(…) converts")
-
-
-def positive_integers(**sizes):
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int | np.integer):
-            raise TypeError(f"{name} is {size!r}: expected a positive integer")
-        if size < 1:
-            raise ValueError(f"{name} is {size}: expected a positive integer")
-
-
-def positive_number(name, value):
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} is {value!r}: expected a positive number")
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} is {value}: expected a positive number")

@@ -6,7 +6,7 @@ from torch import nn
 
 from mha import shapes
 from mha.dropout import Dropout
-from mha.nn import checks, torch_mha
+from mha.nn import checks, layer_checks, torch_mha
 from mha.nn.dot_product import attention, attention_weights
 from mha.nn.positions import places
 
@@ -15,12 +15,16 @@ __all__ = ["MultiHeadAttention", "join_heads", "split_heads"]
 
 def split_heads(x: "Float[Tensor, '*b n hd']", num_heads: int) -> "Float[Tensor, '*b h n d']":
     """Cut the columns into contiguous strips, one a head.   Book: {eq}`split-heads`"""
+    checks.tensors(x=x)
+    shapes.check_rank("x", x, ("length", "width"))
     shapes.check_heads(x.shape[-1], num_heads, name="the width of x")
     return rearrange(x, "... n (h d) -> ... h n d", h=num_heads)
 
 
 def join_heads(x: "Float[Tensor, '*b h n d']") -> "Float[Tensor, '*b n hd']":
     """Lay the heads side by side again: the inverse of `split_heads`.   Book: {eq}`join-heads`"""
+    checks.tensors(x=x)
+    shapes.check_rank("x", x, ("heads", "length", "width"))
     return rearrange(x, "... h n d -> ... n (h d)")
 
 
@@ -58,20 +62,18 @@ class MultiHeadAttention(nn.Module):
         dtype=None,
     ):
         super().__init__()
-        self.d_model, self.num_heads = d_model, num_heads
-        self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        shapes.check_groups(num_heads, self.num_kv_heads)
-        if d_head is None:
-            shapes.check_heads(d_model, num_heads)
-            d_head = d_model // num_heads
-        self.d_head = d_head
-        Dropout(dropout, seed=0)  # refuses what is not a probability
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        d_key_in, d_value_in = (d_model if width is None else width for width in (d_key_in, d_value_in))
+        layer_checks.check_sizes(d_model, num_heads, num_kv_heads, d_head, d_key_in, d_value_in)
+        d_head = d_model // num_heads if d_head is None else d_head
+        layer_checks.check_options(d_head, bias, position, scale, softcap, dropout, core, dtype)
+        self.d_model, self.num_heads, self.num_kv_heads, self.d_head = d_model, num_heads, num_kv_heads, d_head
         self.position, self.scale, self.softcap, self.dropout, self.core = position, scale, softcap, dropout, core
         options = {"bias": bias, "device": device, "dtype": dtype}
         d_queries, d_keys = self.num_heads * self.d_head, self.num_kv_heads * self.d_head
         self.q_proj = nn.Linear(d_model, d_queries, **options)
-        self.k_proj = nn.Linear(d_model if d_key_in is None else d_key_in, d_keys, **options)
-        self.v_proj = nn.Linear(d_model if d_value_in is None else d_value_in, d_keys, **options)
+        self.k_proj = nn.Linear(d_key_in, d_keys, **options)
+        self.v_proj = nn.Linear(d_value_in, d_keys, **options)
         self.out_proj = nn.Linear(d_queries, d_model, **options)
         self.reset_parameters()
 
@@ -116,9 +118,9 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"context is a tuple of {len(context)}: expected one input, or (for keys, for values)")
         for_keys, for_values = context if isinstance(context, tuple) else (context, context)
         for_keys, for_values = (x if c is None else c for c in (for_keys, for_values))
-        checks.layer_input("x", x, self.q_proj)
-        checks.layer_input("context", for_keys, self.k_proj)
-        checks.layer_input("context", for_values, self.v_proj)
+        layer_checks.check_input("x", x, self.q_proj)
+        layer_checks.check_input("context", for_keys, self.k_proj)
+        layer_checks.check_input("context", for_values, self.v_proj)
         q = split_heads(self.q_proj(x), self.num_heads)
         k = split_heads(self.k_proj(for_keys), self.num_kv_heads)
         v = split_heads(self.v_proj(for_values), self.num_kv_heads)

@@ -9,6 +9,7 @@ import torch
 from einops import rearrange, repeat
 
 from mha import shapes
+from mha.nn import checks
 
 __all__ = ["Rotary", "rotate"]
 
@@ -21,11 +22,19 @@ def rotate(
     `positions` are shared by all heads: (n,) or one row per sample, (b, n). The pairs are (c, c + d/2) in
     the layout "half" (Llama, Hugging Face) and (2c, 2c + 1) in "interleaved" (the paper, Meta's code).
     """
+    _check(base, layout)
+    checks.tensors(x=x)
     shapes.check_rotary(x, positions, layout)
     phases = _phases(positions, x.shape[-1], base)
     x_wide = x.to(torch.promote_types(x.dtype, torch.float32))
     cos, sin = (repeat(f(phases).to(x_wide.dtype), _DOUBLED[layout], two=2) for f in (torch.cos, torch.sin))
     return (x_wide * cos + _quarter_turn(x_wide, layout) * sin).to(x.dtype)
+
+
+def _check(base, layout):
+    checks.positive("base", base)
+    if layout not in _PAIRS:
+        raise ValueError(f"layout is {layout!r}: expected 'half' (pairs c, c + d/2) or 'interleaved' (2c, 2c + 1)")
 
 
 _DOUBLED = {"half": "... n c -> ... 1 n (two c)", "interleaved": "... n c -> ... 1 n (c two)"}
@@ -49,6 +58,9 @@ class Rotary:
 
     base: float = 10000.0
     layout: str = "half"
+
+    def __post_init__(self):
+        _check(self.base, self.layout)
 
     def rotate(self, x, positions):
         """Turn queries or keys (b, h, n, d) by their positions, (n,) or (b, n)."""

@@ -3,11 +3,15 @@
 import torch
 from torch import nn
 
+from mha.nn.dot_product import attention
+
 __all__ = ["convert_from", "convert_to"]
 
 
 def convert_from(cls, module):
     """Build `cls` with copies of the weights of an `nn.MultiheadAttention`."""
+    if not isinstance(module, nn.MultiheadAttention):
+        raise TypeError(f"module is a {type(module).__name__}: expected a torch.nn.MultiheadAttention")
     if module.bias_k is not None:
         raise ValueError("add_bias_kv=True has no counterpart: append the learned key and value to the context instead")
     if module.add_zero_attn:
@@ -31,11 +35,12 @@ def convert_to(ours, batch_first):
     """Build an `nn.MultiheadAttention` with copies of our weights, or say which option it lacks."""
     plain = ours.d_head**-0.5
     for name, used, expected in [
+        ("position", ours.position, None),
         ("num_kv_heads", ours.num_kv_heads, ours.num_heads),
         ("d_head", ours.d_head * ours.num_heads, ours.d_model),
-        ("position", ours.position, None),
         ("scale", plain if ours.scale is None else ours.scale, plain),
         ("softcap", ours.softcap, None),
+        ("core", ours.core, attention),
     ]:
         if used != expected:
             raise ValueError(f"nn.MultiheadAttention has no {name}: expected {expected}, got {used}")

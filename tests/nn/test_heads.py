@@ -113,9 +113,10 @@ def test_from_torch_refuses_by_name(option):
     [
         ("num_kv_heads", {"num_kv_heads": 1}),
         ("d_head", {"d_head": 7}),
-        ("position", {"position": Rotary(), "d_head": 5}),
+        ("position", {"position": Rotary(), "d_head": 6}),
         ("scale", {"scale": 1.0}),
         ("softcap", {"softcap": 2.0}),
+        ("core", {"core": lambda q, k, v, **options: v}),
     ],
 )
 def test_to_torch_refuses_by_name(name, options):
@@ -151,7 +152,7 @@ def test_dropout_acts_in_training_only_and_follows_the_seed():
     torch.manual_seed(3)
     assert_equal(module(x), first, label="the same generator state, the same output")
     assert_equal(module.weights(x).sum(-1), torch.ones(BATCH, HEADS, N), rtol=1e-12, label="weights: before dropout")
-    with pytest.raises(ValueError, match=r"p is 1\.0: expected 0 ≤ p < 1"):
+    with pytest.raises(ValueError, match=r"dropout is 1\.0: expected 0 ≤ dropout < 1"):
         MultiHeadAttention(6, 2, dropout=1.0)
 
 

@@ -80,10 +80,12 @@ def test_the_context_tells_where_the_last_query_stands(module):
 
 
 @pytest.mark.filterwarnings("ignore:.*autograd.function.Function.*should not be instantiated:DeprecationWarning")
-def test_positions_in_a_graph(module):
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_positions_in_a_graph(module, dynamic):
     x, positions = draw(BATCH, 2, D_MODEL), torch.arange(3, 5)
     context = draw(BATCH, N, D_MODEL, seed=1)
-    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(module, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    assert_equal(compiled(x, mask=masks.causal), module(x, mask=masks.causal), **CLOSE)
     expected = module(x, context, mask=masks.causal, positions=positions)
     assert_equal(compiled(x, context, mask=masks.causal, positions=positions), expected, **CLOSE)
 

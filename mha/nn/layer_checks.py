@@ -1,0 +1,52 @@
+"""What a multi-head layer refuses when it is built or called."""
+
+import torch
+
+from mha import shapes
+from mha.integers import count
+from mha.nn import checks
+from mha.nn.rotary import Rotary
+
+__all__ = ["check_input", "check_options", "check_sizes"]
+
+
+def check_input(name, x, linear):
+    """Raise unless a linear layer can take `x`."""
+    checks.tensors(**{name: x})
+    shapes.check_input(name, x, linear.in_features)
+    weight = linear.weight
+    free = not isinstance(weight, torch.Tensor) or not weight.is_floating_point()  # a quantized layer casts by itself
+    if free or x.dtype == weight.dtype or torch.is_autocast_enabled(x.device.type):
+        return
+    raise TypeError(f"{name} has dtype {x.dtype}: expected {weight.dtype}, the dtype of the weights; x.to(…) converts")
+
+
+def check_sizes(d_model, num_heads, num_kv_heads, d_head, d_key_in, d_value_in):
+    """Raise unless the sizes of a multi-head layer fit each other; without `d_head` the heads share the model width."""
+    sizes = {"d_model": d_model, "num_heads": num_heads, "num_kv_heads": num_kv_heads}
+    sizes |= {"d_key_in": d_key_in, "d_value_in": d_value_in} | ({} if d_head is None else {"d_head": d_head})
+    for name, size in sizes.items():
+        count(name, size, least=1)
+    shapes.check_groups(num_heads, num_kv_heads)
+    if d_head is None:
+        shapes.check_heads(d_model, num_heads)
+
+
+def check_options(d_head, bias, position, scale, softcap, dropout, core, dtype):
+    """Raise unless each option of a multi-head layer is of the kind that its first pass will need."""
+    if not isinstance(bias, bool):
+        raise TypeError(f"bias is {bias!r}: expected True or False; a bias on the scores is an argument of the call")
+    if position is not None and (isinstance(position, type) or not callable(getattr(position, "rotate", None))):
+        raise TypeError(f"position is {position!r}: expected an object with rotate(x, positions), such as Rotary()")
+    if isinstance(position, Rotary) and d_head % 2:
+        raise ValueError(f"d_head is {d_head}: expected an even width, for Rotary turns pairs of coordinates")
+    if scale is not None:
+        checks.number("scale", scale)
+    if softcap is not None:
+        checks.positive("softcap", softcap, hint=", or None for no cap")
+    if not 0 <= checks.number("dropout", dropout) < 1:
+        raise ValueError(f"dropout is {dropout}: expected 0 ≤ dropout < 1, the probability of dropping a weight")
+    if not callable(core):
+        raise TypeError(f"core is {core!r}: expected a function with the arguments of mha.nn.attention")
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(f"dtype is {dtype!r}: expected a floating-point dtype of torch")
