@@ -258,7 +258,7 @@ def _number(name, value):
         value = float(value)
     except OverflowError:
         value = math.inf
-    if not math.isfinite(value):
+    if not -math.inf < value < math.inf:  # torch traces no math.isfinite
         raise ValueError(f"{name} is {value}: expected a finite number")
     return value
 

@@ -13,7 +13,7 @@ from mha.nn import checks, formula, visible_infinities
 from mha.nn import dropout as dropping
 from mha.nn.fused import fused
 from mha.nn.hidden import Selected, finite, select
-from mha.nn.modes import own_precision, readable, transformed
+from mha.nn.modes import own_precision, traced, transformed
 from mha.nn.visible import is_triangle, visible
 
 __all__ = ["attention", "attention_weights"]
@@ -95,7 +95,7 @@ def _composed(call, q, k, v, bias, sinks):
 
 def _fused(call, q, k, v):
     causal, see, given = is_triangle(call), None, Selected(q, k, v)
-    if causal and readable(k, v) and not finite(k, v):
+    if causal and not traced(k, v) and not finite(k, v):
         causal = False  # the operator multiplies hidden values by zero, and 0 · NaN is NaN
     if not causal:
         see = visible(call, q.device)

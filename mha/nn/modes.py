@@ -7,7 +7,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-__all__ = ["own_precision", "readable", "transformed"]
+__all__ = ["own_precision", "readable", "traced", "transformed"]
 
 
 def transformed(*tensors):
@@ -21,9 +21,14 @@ def transformed(*tensors):
 
 def readable(*tensors):
     """Tell whether a decision may depend on the numbers: not while torch traces, transforms or only keeps shapes."""
-    if torch.compiler.is_compiling() or transformed(*tensors) or get_proxy_mode() is not None:
-        return False
-    return not any(x.is_meta or isinstance(x, FakeTensor) for x in tensors)
+    return not (traced(*tensors) or transformed(*tensors))
+
+
+def traced(*tensors):
+    """Tell whether torch builds a graph, or the tensors have a shape and no numbers."""
+    if torch.compiler.is_compiling() or get_proxy_mode() is not None:
+        return True
+    return any(x.is_meta or type(x) is FakeTensor for x in tensors)
 
 
 def own_precision(x):
