@@ -16,7 +16,9 @@ from mha.text import say
 try:
     from IPython.display import HTML, Markdown, display
 except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError("mha.book needs IPython: pip install 'mha[book]'", name=missing.name) from None
+    raise ModuleNotFoundError(
+        "mha.book needs IPython: in a checkout, pip install '.[book]'", name=missing.name
+    ) from None
 
 # An SVG inside <img> follows the `color-scheme` of the page, hence the reader's switch and not only the system's.
 STYLE = "<style>svg{color:#1c2430;fill:currentColor}@media(prefers-color-scheme:dark){svg{color:#dfe5ee}}</style>"

@@ -18,7 +18,9 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError("mha.plot needs Matplotlib: pip install 'mha[book]'", name=missing.name) from None
+    raise ModuleNotFoundError(
+        "mha.plot needs Matplotlib: in a checkout, pip install '.[book]'", name=missing.name
+    ) from None
 
 INK = "#000000"
 COLORS = ("#2f8097", "#c8553d", "#8a6fc0", "#7d8b2c")  # contrast at least 3.7 on a light and on a dark page

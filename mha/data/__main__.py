@@ -15,6 +15,7 @@ def main(arguments=None) -> int:
     command = commands.add_parser("fetch", help="download, check and convert the weights of a model")
     command.add_argument("name", choices=[*WEIGHTS, "all"])
     chosen = parser.parse_args(arguments).name
+    failed = False
     for name in WEIGHTS if chosen == "all" else [chosen]:
         weights, there = WEIGHTS[name], cache_of(name).is_dir()
         if not there:
@@ -23,9 +24,10 @@ def main(arguments=None) -> int:
             folder = fetch(name)
         except DataUnavailable as reason:
             print(f"{name}: {reason}", file=sys.stderr)
-            return 1
+            failed = True
+            continue
         print(f"{name}: {weights.title}, {weights.precision}, {weights.licence}, in {folder}")
-    return 0
+    return int(failed)
 
 
 if __name__ == "__main__":

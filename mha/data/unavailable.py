@@ -1,5 +1,7 @@
 """The one error for data that is not here."""
 
+from difflib import get_close_matches
+
 
 class DataUnavailable(RuntimeError):
     """Data or weights are not on this machine and were not to be had; the message says what to run."""
@@ -18,7 +20,9 @@ def check_name(name, known):
     if not isinstance(name, str):
         raise TypeError(f"name is {name!r}: expected a string, one of {', '.join(sorted(known))}")
     if name not in known:
-        raise ValueError(f"name is {name!r}: expected one of {', '.join(sorted(known))}")
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"name is {name!r}: expected one of {', '.join(sorted(known))}{hint}")
 
 
 def check_source(source, known):

