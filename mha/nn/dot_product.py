@@ -3,6 +3,8 @@
 A mask and a scale run in one fused operator; bias, softcap, sinks and dropout are plain tensor formulas. Either way
 logits and softmax have at least float32, and the result has the dtype of the inputs, autocast or not. Any derivative
 exists in eager mode on a CPU; beyond the first, nothing is promised under `torch.compile` or on other devices.
+A graph of one piece takes masks made outside of it and, with gradients, one `scale`; `torch.vmap` runs over all
+tensors but the numbers of `masks.lengths` and `q_start`, which are read.
 """
 
 import torch
