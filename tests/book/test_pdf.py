@@ -34,9 +34,7 @@ def test_links_of_the_single_page_point_into_it(link, expected):
 def test_a_page_is_printed_for_every_reader(tmp_path):
     source, target = tmp_path / "page.html", tmp_path / "page.pdf"
     source.write_text(PAGE.format(picture=quote(PICTURE)))
-    with ThreadPoolExecutor(1) as thread:  # Playwright allows one browser a thread, and the session has its own
-        thread.submit(pdf.print_page, source, target).result()
-    printed = pypdf.PdfReader(target)
+    printed = print_page(source, target)
     text = "".join(page.extract_text() for page in printed.pages)
     assert "unfolded words" in text
     assert "folded words" not in text.replace("unfolded words", "")
@@ -63,10 +61,17 @@ CHAPTER = """<span id="document-{name}"></span><section><h2><span class="section
 def test_the_contents_name_pages_although_ids_repeat(tmp_path):
     source, target = tmp_path / "page.html", tmp_path / "page.pdf"
     source.write_text(CONTENTS.format(chapters="".join(CHAPTER.format(name=name) for name in ("one", "two"))))
-    pdf.print_page(source, target)
-    contents = " ".join(pypdf.PdfReader(target).pages[0].extract_text().split())
+    printed = print_page(source, target)
+    contents = " ".join(printed.pages[0].extract_text().split())
     for entry in ("One on 1", "Exercises one on 2", "Two on 2", "Exercises two on 3"):
         assert entry in contents
+
+
+def print_page(source, target):
+    """Print in a thread of its own: Playwright allows one browser a thread, and the session has its own."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(pdf.print_page, source, target).result()
+    return pypdf.PdfReader(target)
 
 
 def alternatives(node):
