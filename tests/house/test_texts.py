@@ -7,7 +7,7 @@ import pytest
 from house.repository import PYPROJECT, texts
 
 # Put together here, so that this file does not name what it forbids.
-HOSTS = [("pypi", "org"), ("pythonhosted", "org"), ("registry", "npmjs"), ("deb", "debian")]
+HOSTS = [("pypi", "org"), ("python" + "hosted", "org"), ("registry", "npmjs"), ("deb", "debian")]
 FOLDERS = ["work", "home", "root", "Users"]
 MACHINE = re.compile(
     "|".join([*(re.escape(".".join(host)) for host in HOSTS), rf"(?<![\w.])/(?:{'|'.join(FOLDERS)})/\w"])
