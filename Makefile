@@ -28,6 +28,7 @@ test: system $(VENV)/dev.stamp weights ## build the book and pass every test
 	@$(RUN) tools/build_book.py
 	$(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg --nbval-cell-timeout 120 notebooks
 	BROWSER='$(BROWSER)' $(PYTEST) tests
+	@if [ '$(BROWSER)' = 0 ]; then printf '\n!!! browser: NOT TESTED !!!\n'; fi
 
 check: $(VENV)/dev.stamp ## format, lint, types and the fast tests
 	$(RUN) -m ruff format --check .
