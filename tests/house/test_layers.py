@@ -76,7 +76,7 @@ def test_the_numpy_rooms_import_nothing_heavy(path):
         ("nn/heads.py", "from mha import reference"),
         ("nn/heads.py", "from ..reference.heads import split_heads"),
         ("nn/heads.py", "def later():\n    import mha.kernels.dot_product"),
-        ("masks.py", "from . import nn"),
+        ("masks/base.py", "from .. import nn"),
         ("models/llama.py", "from mha.plot import weights"),
     ],
 )
