@@ -6,9 +6,9 @@ from torch import nn
 
 from mha import shapes
 from mha.dropout import Dropout
-from mha.nn import checks, layer_checks, torch_mha
+from mha.nn import checks, layer_checks, norm, torch_mha
 from mha.nn.dot_product import attention, attention_weights
-from mha.nn.positions import places
+from mha.nn.positions import placed, places
 
 __all__ = ["MultiHeadAttention", "join_heads", "split_heads"]
 
@@ -33,9 +33,14 @@ class MultiHeadAttention(nn.Module):
 
     Inputs are (batch, length, width), batch first; so is the output, and it is the only thing returned: `weights`,
     `per_head` and `project` answer other questions without changing it. The context may be a pair: one input for the
-    keys, one for the values. `position` is an object with `rotate(x, positions)`, such as `Rotary()`; `core` is any
-    function with the arguments of `mha.nn.attention`. Dropout acts in training mode only, its seed drawn from
-    torch's global generator.
+    keys, one for the values. Dropout acts in training mode only, its seed drawn from torch's global generator.
+
+    `position` is an object with `rotate(x, positions)`, such as `Rotary()`, or with `bias(q_positions, k_positions)`
+    (…, heads, i, j), or with both. `qk_norm` makes the norm of queries and the norm of keys: `nn.RMSNorm`, or any
+    other factory called with `d_head`, `device` and `dtype`; they act before the rotation, or in
+    `AfterPosition(nn.RMSNorm)` after it. `sinks` learns one more logit a query head, whose value is zero. `gate`
+    multiplies each number that a head found by a sigmoid of x (Qiu et al. 2025). `core` is any function with the
+    arguments of `mha.nn.attention`.
 
     Position scheme and mask see the same positions. `positions` say where the rows of x stand, (length,) or one row
     per sample; `context_positions` say it of the context. By default the context counts from 0, and the last row of x
@@ -54,8 +59,11 @@ class MultiHeadAttention(nn.Module):
         d_value_in: int | None = None,
         bias: bool = True,
         position=None,
+        qk_norm=None,
         scale: float | None = None,
         softcap: float | None = None,
+        sinks: bool = False,
+        gate: bool = False,
         dropout: float = 0.0,
         core=attention,
         device=None,
@@ -66,7 +74,8 @@ class MultiHeadAttention(nn.Module):
         d_key_in, d_value_in = (d_model if width is None else width for width in (d_key_in, d_value_in))
         layer_checks.check_sizes(d_model, num_heads, num_kv_heads, d_head, d_key_in, d_value_in)
         d_head = d_model // num_heads if d_head is None else d_head
-        layer_checks.check_options(d_head, bias, position, scale, softcap, dropout, core, dtype)
+        layer_checks.check_options(d_head, position, scale, softcap, dropout, core, dtype)
+        layer_checks.check_flags(bias=bias, sinks=sinks, gate=gate)
         self.d_model, self.num_heads, self.num_kv_heads, self.d_head = d_model, num_heads, num_kv_heads, d_head
         self.position, self.scale, self.softcap, self.dropout, self.core = position, scale, softcap, dropout, core
         options = {"bias": bias, "device": device, "dtype": dtype}
@@ -75,61 +84,75 @@ class MultiHeadAttention(nn.Module):
         self.k_proj = nn.Linear(d_key_in, d_keys, **options)
         self.v_proj = nn.Linear(d_value_in, d_keys, **options)
         self.out_proj = nn.Linear(d_queries, d_model, **options)
+        self.gate_proj = nn.Linear(d_model, d_queries, **options) if gate else None
+        self.sinks = nn.Parameter(torch.empty(num_heads, device=device, dtype=dtype)) if sinks else None
+        self.q_norm, self.k_norm = norm.pair(qk_norm, d_head, device, dtype)
+        self.norm_last = isinstance(qk_norm, norm.AfterPosition)
         self.reset_parameters()
 
     def reset_parameters(self):
-        """Draw the weights by Glorot's rule and set the biases to zero."""
-        for linear in (self.q_proj, self.k_proj, self.v_proj, self.out_proj):
-            nn.init.xavier_uniform_(linear.weight)
-            if linear.bias is not None:
+        """Draw the weights by Glorot's rule, set biases and sinks to zero and the norms to their own start."""
+        for linear in (self.q_proj, self.k_proj, self.v_proj, self.out_proj, self.gate_proj):
+            if linear is not None:
+                nn.init.xavier_uniform_(linear.weight)
+            if linear is not None and linear.bias is not None:
                 nn.init.zeros_(linear.bias)
+        if self.sinks is not None:
+            nn.init.zeros_(self.sinks)
+        for part in (self.q_norm, self.k_norm):
+            if hasattr(part, "reset_parameters"):
+                part.reset_parameters()
 
     def forward(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
         """Return (batch, length, d_model)."""
-        heads = self.per_head(
-            x, context, mask=mask, bias=bias, positions=positions, context_positions=context_positions
+        joined = join_heads(
+            self.per_head(x, context, mask=mask, bias=bias, positions=positions, context_positions=context_positions)
         )
-        return self.out_proj(join_heads(heads))
+        return self.out_proj(joined if self.gate_proj is None else joined * torch.sigmoid(self.gate_proj(x)))
 
     def per_head(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
-        """Return what each head found, before the join: (batch, heads, length, d_head).   Book: {eq}`head`"""
-        q, k, v, q_start = self._placed(x, context, mask, positions, context_positions)
-        return self.core(q, k, v, **self._options(mask, bias, q_start), dropout=self._dropout())
+        """Return what each head found, before gate and join: (batch, heads, length, d_head).   Book: {eq}`head`"""
+        q, k, v, options = self._call(x, context, mask, bias, positions, context_positions)
+        return self.core(q, k, v, **options, dropout=self._dropout())
 
     def weights(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
         """Return the weights of each head, before dropout: (batch, heads, queries, keys)."""
-        q, k, _, q_start = self._placed(x, context, mask, positions, context_positions)
-        return attention_weights(q, k, **self._options(mask, bias, q_start))
+        q, k, _, options = self._call(x, context, mask, bias, positions, context_positions)
+        return attention_weights(q, k, **options)
 
     def project(self, x, context=None, *, mask=None, positions=None, context_positions=None):
-        """Return q, k, v of all heads as attention sees them, positions applied.
+        """Return q, k, v of all heads as attention sees them, norms and positions applied.
 
         The mask hides nothing here; it may know where the sample ends, and there stands the last query.
         """
-        q, k, v, _ = self._placed(x, context, mask, positions, context_positions)
+        q, k, v, _ = self._call(x, context, mask, None, positions, context_positions)
         return q, k, v
 
-    def _options(self, mask, bias, q_start):
-        return {"mask": mask, "bias": bias, "scale": self.scale, "softcap": self.softcap, "q_start": q_start}
+    def _call(self, x, context, mask, bias, positions, context_positions):
+        """Return the q, k, v and the options of this call of the core."""
+        for_keys, for_values = layer_checks.contexts(x, context)
+        q, k, v = self._projected(x, for_keys, for_values)
+        q_start = None
+        if self.position is not None or positions is not None or context_positions is not None:
+            stand = places(mask, q, k, positions, context_positions, same=for_keys is x)
+            q, k, bias, q_start = *placed(self.position, q, k, bias, stand), stand.q_start
+        if self.norm_last:
+            q, k = self._normed(q, k)
+        options = {"mask": mask, "bias": bias, "scale": self.scale, "softcap": self.softcap, "sinks": self.sinks}
+        return q, k, v, options | {"q_start": q_start}
 
-    def _placed(self, x, context, mask, positions, context_positions):
-        """Return q, k and v, positions applied, and where the mask finds the first query."""
-        if isinstance(context, tuple) and len(context) != 2:
-            raise ValueError(f"context is a tuple of {len(context)}: expected one input, or (for keys, for values)")
-        for_keys, for_values = context if isinstance(context, tuple) else (context, context)
-        for_keys, for_values = (x if c is None else c for c in (for_keys, for_values))
+    def _projected(self, x, for_keys, for_values):
+        """Return q, k and v without positions, split into heads."""
         layer_checks.check_input("x", x, self.q_proj)
         layer_checks.check_input("context", for_keys, self.k_proj)
         layer_checks.check_input("context", for_values, self.v_proj)
         q = split_heads(self.q_proj(x), self.num_heads)
         k = split_heads(self.k_proj(for_keys), self.num_kv_heads)
         v = split_heads(self.v_proj(for_values), self.num_kv_heads)
-        if self.position is None and positions is None and context_positions is None:
-            return q, k, v, None
-        stand = places(mask, q, k, positions, context_positions, same=for_keys is x)
-        if self.position is not None:
-            q, k = self.position.rotate(q, stand.queries), self.position.rotate(k, stand.keys)
-        return q, k, v, stand.q_start
+        return (q, k, v) if self.norm_last else (*self._normed(q, k), v)
+
+    def _normed(self, q, k):
+        return (q, k) if self.q_norm is None else (self.q_norm(q).to(q.dtype), self.k_norm(k).to(k.dtype))
 
     def _dropout(self):
         if not self.training or self.dropout == 0:
@@ -147,4 +170,5 @@ class MultiHeadAttention(nn.Module):
 
     def extra_repr(self):
         names = "d_model", "num_heads", "num_kv_heads", "d_head", "position", "scale", "softcap", "dropout"
-        return ", ".join(f"{name}={getattr(self, name)}" for name in names if getattr(self, name) is not None)
+        given = {name: getattr(self, name) for name in names} | {"sinks": None if self.sinks is None else True}
+        return ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)

@@ -7,7 +7,7 @@ from mha.integers import count
 from mha.nn import checks
 from mha.nn.rotary import Rotary
 
-__all__ = ["check_input", "check_options", "check_sizes"]
+__all__ = ["check_flags", "check_input", "check_options", "check_sizes", "contexts"]
 
 
 def check_input(name, x, linear):
@@ -32,12 +32,31 @@ def check_sizes(d_model, num_heads, num_kv_heads, d_head, d_key_in, d_value_in):
         shapes.check_heads(d_model, num_heads)
 
 
-def check_options(d_head, bias, position, scale, softcap, dropout, core, dtype):
+def contexts(x, context):
+    """Return the input for the keys and the input for the values: x itself where there is no context."""
+    if isinstance(context, tuple) and len(context) != 2:
+        raise ValueError(f"context is a tuple of {len(context)}: expected one input, or (for keys, for values)")
+    pair = context if isinstance(context, tuple) else (context, context)
+    return tuple(x if given is None else given for given in pair)
+
+
+def check_flags(*, bias, sinks, gate):
+    """Raise unless these options of a multi-head layer are True or False."""
+    hints = {"bias": "a bias on the scores is an argument of the call", "sinks": "True learns one logit a query head"}
+    for name, value in {"bias": bias, "sinks": sinks, "gate": gate}.items():
+        if not isinstance(value, bool):
+            hint = f"; {hints[name]}" if name in hints else ""
+            raise TypeError(f"{name} is {value!r}: expected True or False{hint}")
+
+
+def check_options(d_head, position, scale, softcap, dropout, core, dtype):
     """Raise unless each option of a multi-head layer is of the kind that its first pass will need."""
-    if not isinstance(bias, bool):
-        raise TypeError(f"bias is {bias!r}: expected True or False; a bias on the scores is an argument of the call")
-    if position is not None and (isinstance(position, type) or not callable(getattr(position, "rotate", None))):
-        raise TypeError(f"position is {position!r}: expected an object with rotate(x, positions), such as Rotary()")
+    methods = callable(getattr(position, "rotate", None)), callable(getattr(position, "bias", None))
+    if position is not None and (isinstance(position, type) or not any(methods)):
+        raise TypeError(
+            f"position is {position!r}: expected an object with rotate(x, positions), such as Rotary(), "
+            "or with bias(q_positions, k_positions)"
+        )
     if isinstance(position, Rotary) and d_head % 2:
         raise ValueError(f"d_head is {d_head}: expected an even width, for Rotary turns pairs of coordinates")
     if scale is not None:

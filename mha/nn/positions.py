@@ -9,7 +9,7 @@ from mha import masks
 from mha.nn import checks
 from mha.nn.modes import readable
 
-__all__ = ["Places", "places"]
+__all__ = ["Places", "placed", "places"]
 
 
 class Places(NamedTuple):
@@ -47,6 +47,16 @@ def places(mask, q, k, positions=None, context_positions=None, *, same=False):
     if q_start.ndim == 0 and q_start.device.type == "cpu" and readable(q_start):
         return Places(positions, keys, int(q_start))
     return Places(positions, keys, q_start.expand(batch).reshape(-1))
+
+
+def placed(position, q, k, bias, stand):
+    """Return q and k turned by a position scheme, and the bias with that of the scheme; None is no scheme."""
+    if hasattr(position, "rotate"):
+        q, k = position.rotate(q, stand.queries), position.rotate(k, stand.keys)
+    if hasattr(position, "bias"):
+        by_distance = position.bias(stand.queries, stand.keys)
+        bias = by_distance if bias is None else bias + by_distance
+    return q, k, bias
 
 
 def _checked(name, positions, x):

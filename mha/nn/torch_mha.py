@@ -40,9 +40,12 @@ def convert_to(ours, batch_first):
         ("d_head", ours.d_head * ours.num_heads, ours.d_model),
         ("scale", plain if ours.scale is None else ours.scale, plain),
         ("softcap", ours.softcap, None),
+        ("qk_norm", ours.q_norm, None),
+        ("sinks", ours.sinks, None),
+        ("gate", ours.gate_proj, None),
         ("core", ours.core, attention),
     ]:
-        if used != expected:
+        if used is not expected and (expected is None or used != expected):
             raise ValueError(f"nn.MultiheadAttention has no {name}: expected {expected}, got {used}")
     module = nn.MultiheadAttention(
         ours.d_model,
