@@ -1,8 +1,11 @@
 """What attention means: NumPy, float64, in the order of the equations."""
 
 from mha.reference.dot_product import Stats, attention, attention_stats, attention_weights, log_sum_exp, softmax
+from mha.reference.gate import gated
 from mha.reference.gradients import Gradients, attention_backward
 from mha.reference.heads import head_contributions, head_outputs, join_heads, multi_head_attention, split_heads
+from mha.reference.norm import rms_norm
+from mha.reference.query_key_value import cross_attention, self_attention, soft_lookup
 from mha.reference.rotary import rotate
 
 __all__ = [
@@ -12,12 +15,17 @@ __all__ = [
     "attention_backward",
     "attention_stats",
     "attention_weights",
+    "cross_attention",
+    "gated",
     "head_contributions",
     "head_outputs",
     "join_heads",
     "log_sum_exp",
     "multi_head_attention",
+    "rms_norm",
     "rotate",
+    "self_attention",
+    "soft_lookup",
     "softmax",
     "split_heads",
 ]

@@ -7,6 +7,8 @@ import numpy as np
 
 from mha import shapes
 from mha.reference.dot_product import attention
+from mha.reference.gate import gated
+from mha.reference.positions import placed
 
 
 def split_heads(x: "Float[Array, '*b n h·d']", num_heads: int) -> "Float[Array, '*b h n d']":
@@ -34,11 +36,14 @@ def head_outputs(
     num_kv_heads=None,
     biases=(None, None, None),
     context=None,
+    qk_norm=None,
+    position=None,
     **options,
 ) -> "Float[Array, '*b h i e']":
     """Return what each head takes from x, or from `context`, before the output projection.   Book: {eq}`head`.
 
-    `options` are those of `attention`.
+    `qk_norm` is a pair of functions, the norm of the queries and the norm of the keys; then acts `position`, an
+    object with `rotate(x, positions)`, or `bias(q_positions, k_positions)`. `options` are those of `attention`.
     """
     context = x if context is None else context
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
@@ -47,6 +52,11 @@ def head_outputs(
     q = split_heads(project("x", x, "w_q", w_q, b_q), num_heads)
     k = split_heads(project("context", context, "w_k", w_k, b_k), num_kv_heads)
     v = split_heads(project("context", context, "w_v", w_v, b_v), num_kv_heads)
+    if qk_norm is not None:
+        q, k = (norm(heads) for norm, heads in zip(qk_norm, (q, k), strict=True))
+    if position is not None:
+        places = {name: options.get(name) for name in ("bias", "mask", "q_start")}
+        q, k, options["bias"] = placed(position, q, k, **places)
     return attention(q, k, v, **options)
 
 
@@ -61,18 +71,24 @@ def multi_head_attention(
     num_kv_heads=None,
     biases=(None, None, None, None),
     context=None,
+    gate=None,
     **options,
 ) -> "Float[Array, '*b i m']":
     """Let every head attend, join what they found and project it back.   Book: {eq}`multi-head`.
 
-    `biases` are those of q, k, v and the output; `options` are those of `attention`.
+    `biases` are those of q, k, v and the output. `gate` is (w_gate, b_gate): x W + b are the logits of the gate on the
+    joined heads. `options` are those of `head_outputs` and of `attention`.
     """
     shapes.check_biases(biases, ("q", "k", "v", "the output"))
     *biases, b_o = biases
     heads = head_outputs(
         x, w_q, w_k, w_v, num_heads=num_heads, num_kv_heads=num_kv_heads, biases=biases, context=context, **options
     )
-    return project("the joined heads", join_heads(heads), "w_o", w_o, b_o)
+    joined = join_heads(heads)
+    if gate is not None:
+        w_gate, b_gate = gate
+        joined = gated(joined, project("x", x, "w_gate", w_gate, b_gate))
+    return project("the joined heads", joined, "w_o", w_o, b_o)
 
 
 def head_contributions(heads: "Float[Array, '*b h i e']", w_o: "Float[Array, 'h·e m']") -> "Float[Array, '*b h i m']":
