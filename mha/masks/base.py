@@ -65,6 +65,15 @@ class Mask:
         """Return the indices of the rows of `dense` that see no key: (number, 1), or (number, 3) for b, h, i."""
         return np.argwhere(~self.dense(n_q, n_k, q_start).any(-1))
 
+    def tiles(self, n_q, n_k, *, size, q_start=None, refine=False):
+        """Return the `Tiles` of `size` (query rows, key columns) that hold visible pairs, full ones apart.
+
+        `refine` looks at the pairs of the tiles that the rule on spans leaves open, and settles them.
+        """
+        from mha.masks.tiles import find_tiles
+
+        return find_tiles(self, n_q, n_k, size=size, q_start=q_start, refine=refine)
+
     def explain(self, i, j, *, b=0, h=0, q_start=0):
         """Say in one line whether query position i may see key position j, and which term decides."""
         start = query_start(self, 0, 0, q_start)
