@@ -124,6 +124,78 @@ def minilm_sentence():
     return model.tokens(numbers[0]), arrays, about
 
 
+def minilm_projections():
+    """What one head of the encoder is given, and its three projections."""
+    sentence = "He was full of the fire of the hunt."
+    model, (layer, head) = pretrained("minilm"), (1, 7)
+    numbers = model.encode(sentence)
+    attention, own = model.model.blocks[layer].attention, slice(32 * head, 32 * (head + 1))
+    inputs = []
+    hook = attention.register_forward_pre_hook(lambda module, args: inputs.append(args[0][0].detach().numpy()))
+    model.model(numbers)
+    hook.remove()
+    arrays = {"ids": numbers[0].numpy().astype(np.int32), "x": inputs[0].round(3)}
+    for letter in "qkv":
+        projection = getattr(attention, f"{letter}_proj")
+        arrays[f"w_{letter}"] = projection.weight[own].T.detach().numpy().astype(np.float16)
+        arrays[f"b_{letter}"] = projection.bias[own].detach().numpy().astype(np.float16)
+    shape = "as the papers write it, X W: (384, 32), rounded to float16"
+    about = {
+        "model": model.describe(),
+        "sentence": sentence,
+        "from": "Moby Dick, chapter 93",
+        "layer": layer,
+        "head": head,
+        "arrays": {
+            "ids": "token numbers",
+            "x": "input of layer `layer`: (length, 384), rounded to three decimals",
+            "w_q": f"projection of head `head` for queries, {shape}; so w_k and w_v",
+            "b_q": "its bias; so b_k and b_v",
+            "w_k": "for keys",
+            "b_k": "its bias",
+            "w_v": "for values",
+            "b_v": "its bias",
+        },
+    }
+    return model.tokens(numbers[0]), arrays, about
+
+
+def minilm_words():
+    """Vectors of single words: the encoder's last hidden states, averaged and set to length 1."""
+    words = ["dog", "sparrow", "whale", "spider", "ant", "cat", "penguin", "shark", "tarantula", "wasp", "bee", "table"]
+    model = pretrained("minilm")
+    means = [model.model(model.encode(word))[0].mean(0).detach().numpy() for word in words]
+    vectors = np.array([mean / np.linalg.norm(mean) for mean in means])
+    about = {
+        "model": model.describe(),
+        "sentence": " ".join(words),
+        "from": "chosen for the dictionary of the chapter",
+        "arrays": {"vectors": "(words, 384), each of length 1, rounded to float16"},
+    }
+    return words, {"vectors": vectors.astype(np.float16)}, about
+
+
+def minilm_pair():
+    """Every token of two sentences that say the same, as the encoder's last layer leaves it."""
+    sentences = "The captain saw the white whale at dawn.", "At sunrise a pale whale was seen by the skipper."
+    model = pretrained("minilm")
+    numbers = [model.encode(sentence)[0] for sentence in sentences]
+    states = [model.model(ids[None])[0].detach().numpy() for ids in numbers]
+    vectors = np.concatenate([x / np.linalg.norm(x, axis=-1, keepdims=True) for x in states])
+    ids = torch.cat(numbers)
+    about = {
+        "model": model.describe(),
+        "sentence": " ".join(sentences),
+        "from": "written for this book",
+        "length_of_first": len(numbers[0]),
+        "arrays": {
+            "ids": "token numbers of both",
+            "vectors": "(both lengths, 384): last hidden states, each of length 1, rounded to float16",
+        },
+    }
+    return model.tokens(ids), {"ids": ids.numpy().astype(np.int32), "vectors": vectors.astype(np.float16)}, about
+
+
 def _common_words(tokenizer):
     """Return the token numbers of lower-case words that stand at least 20 times in Moby Dick and are one token."""
     text = " ".join(load("moby_dick")["text"]).split()
@@ -160,10 +232,13 @@ def _divergence(p, m):
     return (p * np.log(np.divide(p, m, where=p > 0, out=np.ones_like(p)))).sum(axis=-1)
 
 
+MAKERS = (minilm_pair, minilm_projections, minilm_sentence, minilm_words, smollm2_repeat, smollm2_sentence)
+
+
 def main(*names):
     """Write the named captures, or all."""
     torch.set_num_threads(1)
-    makers = {maker.__name__: maker for maker in (minilm_sentence, smollm2_repeat, smollm2_sentence)}
+    makers = {maker.__name__: maker for maker in MAKERS}
     for name in names or makers:
         tokens, arrays, about = makers[name]()
         about["command"] = f"python tools/capture.py {name}"

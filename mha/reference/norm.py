@@ -5,7 +5,7 @@ import numpy as np
 from mha import shapes
 
 
-def rms_norm(x: "Float[Array, '*b d']", gain: "Float[Array, ' d'] | None" = None, *, eps=1e-6) -> "Float[Array, '*b d']":
+def rms_norm(x: "Float[Array, '*b d']", gain=None, *, eps=1e-6) -> "Float[Array, '*b d']":
     """Divide each vector by the root of its mean square, then multiply each coordinate by its gain."""
     x = shapes.float64("x", x)
     normed = x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)

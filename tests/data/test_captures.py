@@ -26,14 +26,15 @@ def test_says_what_it_is(name):
     assert result.about["arrays"].keys() == result.arrays.keys()
     assert result.about["command"] == f"python tools/capture.py {name}"
     assert {"model", "sentence", "from", "versions", "date"} <= result.about.keys()
-    assert len(result.tokens) == len(result["ids"]) == result["patterns"].shape[-1]
+    lengths = [result[name].shape[-1] for name in ("ids", "patterns") if name in result.arrays]
+    assert set(lengths) <= {len(result.tokens)}
     assert name in repr(result)
     with pytest.raises(ValueError, match="read-only"):
-        result["patterns"][:] = 0
+        next(iter(result.arrays.values()))[:] = 0
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match="name is 'gpt': expected one of minilm_sentence, smollm2_repeat, smollm2_sen"):
+    with pytest.raises(ValueError, match="name is 'gpt': expected one of minilm_pair, minilm_projections, minilm_sen"):
         capture("gpt")
 
 
@@ -75,6 +76,28 @@ def test_queries_and_keys_give_the_patterns():
     assert error.max() < 0.002
     swapped = np.abs(stored - weights[::-1]).max()
     assert swapped > 0.5  # the test would see heads in the wrong order
+
+
+def test_projections_of_the_input_give_the_queries_keys_and_values():
+    """Each of 384 products errs by half a step of its input and by the relative rounding of its weight."""
+    given, sentence = capture("minilm_projections"), capture("minilm_sentence")
+    layer, head = given.about["layer"], given.about["head"]
+    assert layer == sentence.about["layer"]
+    assert given.tokens == sentence.tokens
+    x = given["x"].astype(np.float64)
+    for letter in "qkv":
+        w, b = (given[f"{kind}_{letter}"].astype(np.float64) for kind in "wb")
+        error = 0.0005 * np.abs(w).sum(0) + FLOAT16 * (np.abs(x) @ np.abs(w) + np.abs(b)) + 0.0005
+        assert np.all(np.abs(x @ w + b - sentence[letter][head]) <= error), letter
+        assert error.max() < 0.1 * np.abs(sentence[letter][head]).max()
+
+
+@pytest.mark.parametrize("name", ["minilm_words", "minilm_pair"])
+def test_vectors_have_length_one(name):
+    result = capture(name)
+    vectors = result["vectors"].astype(np.float64)
+    assert vectors.shape == (len(result.tokens), 384)
+    assert_equal(np.linalg.norm(vectors, axis=-1), np.ones(len(vectors)), atol=FLOAT16, label=name)
 
 
 def test_layer_is_the_one_whose_heads_differ_most():

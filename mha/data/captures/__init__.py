@@ -14,7 +14,7 @@ from mha.data.unavailable import check_name
 
 __all__ = ["NAMES", "Capture", "capture", "pack_causal", "unpack_causal"]
 
-NAMES = ("minilm_sentence", "smollm2_repeat", "smollm2_sentence")
+NAMES = ("minilm_pair", "minilm_projections", "minilm_sentence", "minilm_words", "smollm2_repeat", "smollm2_sentence")
 
 
 @dataclass(frozen=True)
