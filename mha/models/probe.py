@@ -1,37 +1,18 @@
-"""What the attention layers of a model saw in one pass: the model runs as always, and its inputs are remembered."""
-
-from contextlib import contextmanager
+"""What the attention layers of a model saw in one pass of tokens, stacked."""
 
 import torch
 
-from mha.nn.heads import MultiHeadAttention
+from mha.analysis.recording import capture
 
-__all__ = ["attention_maps", "layer_heads", "recorded"]
-
-
-@contextmanager
-def recorded(model):
-    """Yield a list that fills, layer after layer, with (layer, arguments, options) of each attention call."""
-    calls = []
-
-    def remember(layer, arguments, options):
-        calls.append((layer, arguments, options))
-
-    layers = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    hooks = [layer.register_forward_pre_hook(remember, with_kwargs=True) for layer in layers]
-    try:
-        yield calls
-    finally:
-        for hook in hooks:
-            hook.remove()
+__all__ = ["attention_maps", "layer_heads"]
 
 
 @torch.no_grad()
 def attention_maps(model, tokens, **options):
     """Return the weights of every head in the pass `model(tokens, **options)`: (layers, *batch, heads, i, j)."""
-    with recorded(model) as calls:
+    with capture(model) as seen:
         model(tokens, **options)
-    return torch.stack([layer.weights(*arguments, **given) for layer, arguments, given in calls])
+    return torch.stack([call.weights for call in seen.calls])
 
 
 @torch.no_grad()
@@ -40,8 +21,7 @@ def layer_heads(model, tokens, layer, **options):
 
     Each is (*batch, heads, length, d_head); k and v have the key/value heads.
     """
-    with recorded(model) as calls:
+    with capture(model) as seen:
         model(tokens, **options)
-    module, arguments, given = calls[layer]
-    places = {name: given[name] for name in ("mask", "positions", "context_positions") if name in given}
-    return *module.project(*arguments, **places), module.per_head(*arguments, **given)
+    call = seen.calls[layer]
+    return call.q, call.k, call.v, call.heads
