@@ -44,7 +44,17 @@ class Span:
         wraps = (other.lo != other.hi) | (self.hi - self.lo >= other.hi) | (lo > hi)
         return Span(np.where(wraps, 0, lo), np.where(wraps, other.hi - 1, hi))
 
-    __radd__, __rmul__ = __add__, __mul__
+    def __and__(self, other):
+        """Bits that all of both spans have on top stay on: that is how x & (x − 1) knows a power of two."""
+        one, two = self, _span(other)
+        same = (one.lo == one.hi) & (two.lo == two.hi)
+        tops = [np.frexp(np.maximum(x, 0))[1].astype(np.int64) for x in (one.lo, one.hi, two.lo, two.hi)]
+        shared = np.where((np.minimum.reduce(tops) == np.maximum.reduce(tops)) & (tops[0] > 0), 1 << tops[0] >> 1, 0)
+        lo = np.where((one.lo >= 0) | (two.lo >= 0), shared, -(2**62))
+        hi = np.maximum(one.hi, two.hi)
+        return Span(np.where(same, one.lo & two.lo, lo), np.where(same, one.lo & two.lo, hi))
+
+    __radd__, __rmul__, __rand__ = __add__, __mul__, __and__
 
     def __le__(self, other):
         other = _span(other)
@@ -95,6 +105,8 @@ class Table:
     def __init__(self, values):
         self.values = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
         self._runs = [(self.values, self.values)]  # level k: the extremes of the 2**k entries from each index on
+
+        self.shape = self.values.shape
 
     def __len__(self):
         return len(self.values)
