@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mha.integers import count
-from mha.masks import base
+from mha.masks.evaluate import query_start
+from mha.masks.slots import Dense
 from mha.masks.spans import Span, Table, Truth
 
 __all__ = ["Rows", "Tiles", "count_pairs", "find_empty_rows", "find_tiles"]
@@ -107,7 +108,7 @@ class Grid:
 
     def __init__(self, mask, n_q, n_k, size, q_start=None):
         self.n_q, self.n_k, self.size = count("n_q", n_q), count("n_k", n_k), size
-        start = base.query_start(mask, self.n_q, self.n_k, q_start)
+        start = query_start(mask, self.n_q, self.n_k, q_start)
         samples, heads = mask._sizes_from(start)
         mask.check(self.n_q, self.n_k, samples, heads)
         self.shape = samples, heads, -(-self.n_q // size[0]), -(-self.n_k // size[1])
@@ -259,7 +260,7 @@ def _checked(size):
 
 def _on_spans(mask, size, start):
     """Return the mask's rule with tables that spans can read."""
-    if isinstance(mask, base.Dense):
+    if isinstance(mask, Dense):
         return TileTable(mask, size, start)
     return mask._rebuild(lambda part: _on_spans(part, size, start), Table)
 

@@ -1,0 +1,128 @@
+"""Masks that look at the distance from the query to the key alone: bands, strides and powers of two."""
+
+from dataclasses import dataclass
+
+from mha.integers import count
+from mha.masks.base import Mask
+from mha.text import say
+
+__all__ = ["causal", "dilated", "log_strided", "strided", "window", "window_of"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Causal(Mask):
+    @staticmethod
+    def rule(at, b, h, i, j):
+        return j <= i
+
+    def numbers(self, seen, b, h, i, j):
+        return f"{j} ≤ {i}" if seen else f"{j} > {i}"
+
+    def __repr__(self):
+        return "causal"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Window(Mask):
+    left: int
+    right: int
+
+    @staticmethod
+    def rule(at, b, h, i, j, left, right):
+        return (i - j <= left) & (j - i <= right)
+
+    def numbers(self, seen, b, h, i, j):
+        late, early, bound = (i, j, self.left) if j <= i else (j, i, self.right)
+        return f"{late} − {early} = {late - early} {'≤' if seen else '>'} {bound}"
+
+    def __repr__(self):
+        return f"window({self.left}, {self.right})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Strided(Mask):
+    step: int
+
+    @staticmethod
+    def rule(at, b, h, i, j, step):
+        return (i - j) % step == 0  # of a negative number too: 0 is 0 whichever way a language rounds
+
+    def numbers(self, seen, b, h, i, j):
+        return _multiple(seen, i, j, self.step)
+
+    def __repr__(self):
+        return f"strided({self.step})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dilated(Mask):
+    left: int
+    right: int
+    step: int
+
+    @staticmethod
+    def rule(at, b, h, i, j, left, right, step):
+        return ((i - j) % step == 0) & (i - j <= left * step) & (j - i <= right * step)
+
+    def numbers(self, seen, b, h, i, j):
+        if (i - j) % self.step:
+            return _multiple(seen, i, j, self.step)
+        late, early, bound = (i, j, self.left) if j <= i else (j, i, self.right)
+        steps = f"{late} − {early} = {(late - early) // self.step} · {self.step}"
+        return f"{steps}, {(late - early) // self.step} {'≤' if seen else '>'} {bound}"
+
+    def __repr__(self):
+        return f"dilated({self.left}, {self.right}, {self.step})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogStrided(Mask):
+    @staticmethod
+    def rule(at, b, h, i, j):
+        distance = i - j
+        return (distance >= 0) & ((distance & (distance - 1)) == 0)
+
+    def numbers(self, seen, b, h, i, j):
+        if j >= i:
+            return f"{j} {'=' if seen else '>'} {i}"
+        return say(f"masks.explain.power_{'visible' if seen else 'hidden'}", i=i, j=j, distance=i - j)
+
+    def __repr__(self):
+        return "log_strided"
+
+
+causal = Causal()
+log_strided = LogStrided()
+
+
+def window(left, right):
+    """See `left` positions back, `right` positions ahead and one's own: both ends inclusive."""
+    return Window(count("left", left), count("right", right))
+
+
+def window_of(total):
+    """See `total` keys in all, the last of them at one's own position: `window(total − 1, 0)`."""
+    return window(count("total", total, least=1) - 1, 0)
+
+
+def strided(step):
+    """See the keys at a multiple of `step` from one's own position, back and ahead.
+
+    The strided pattern of Child et al. (2019) is `causal & (window(step, 0) | strided(step))`.
+    """
+    return Strided(count("step", step, least=1))
+
+
+def dilated(left, right, step):
+    """See `left` keys back, `right` ahead and one's own, each `step` positions from the next.
+
+    A dilated sliding window (Beltagy et al., 2020) of w keys and gaps of `step` is `dilated(w // 2, w // 2, step)`;
+    `dilated(left, right, 1)` sees what `window(left, right)` does.
+    """
+    return Dilated(count("left", left), count("right", right), count("step", step, least=1))
+
+
+def _multiple(seen, i, j, step):
+    late, early = (i, j) if j <= i else (j, i)
+    state = "visible" if seen else "hidden"
+    return say(f"masks.explain.multiple_{state}", late=late, early=early, distance=late - early, step=step)
