@@ -7,8 +7,9 @@ from torch import nn
 from mha import shapes
 from mha.dropout import Dropout
 from mha.nn import checks, layer_checks, norm, torch_mha
+from mha.nn.cache import cached_attention
 from mha.nn.dot_product import attention, attention_weights
-from mha.nn.positions import placed, places
+from mha.nn.positions import biased, placed, places, turned
 
 __all__ = ["MultiHeadAttention", "join_heads", "split_heads"]
 
@@ -105,10 +106,28 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
         """Return (batch, length, d_model)."""
-        joined = join_heads(
-            self.per_head(x, context, mask=mask, bias=bias, positions=positions, context_positions=context_positions)
+        heads = self.per_head(
+            x, context, mask=mask, bias=bias, positions=positions, context_positions=context_positions
         )
-        return self.out_proj(joined if self.gate_proj is None else joined * torch.sigmoid(self.gate_proj(x)))
+        return self._written(heads, x)
+
+    def step(self, x, cache, *, mask=None, bias=None):
+        """Return the output of the next rows of each sequence and the cache with them; start with `mha.nn.Cache()`.
+
+        Mask and bias are about all rows, old and new: (rows of x, slots of the new cache). As in `forward`, rows that
+        come together see each other unless the mask hides them: a decoder says `masks.causal`.
+        """
+        layer_checks.check_cache(cache)
+        q, k, v = self._projected(x, x, x)
+        if self.position is not None:
+            stand = cache.positions(x.shape[-2], x.device)
+            q, k = turned(self.position, q, k, stand, stand)
+            bias = biased(self.position, bias, stand, torch.arange(cache.slots_after(x.shape[-2]), device=x.device))
+        if self.norm_last:
+            q, k = self._normed(q, k)
+        options = self._options(mask, bias) | {"dropout": self._dropout()}
+        heads, cache = cached_attention(q, k, v, cache, core=self.core, **options)
+        return self._written(heads, x), cache
 
     def per_head(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
         """Return what each head found, before gate and join: (batch, heads, length, d_head).   Book: {eq}`head`"""
@@ -138,8 +157,10 @@ class MultiHeadAttention(nn.Module):
             q, k, bias, q_start = *placed(self.position, q, k, bias, stand), stand.q_start
         if self.norm_last:
             q, k = self._normed(q, k)
-        options = {"mask": mask, "bias": bias, "scale": self.scale, "softcap": self.softcap, "sinks": self.sinks}
-        return q, k, v, options | {"q_start": q_start}
+        return q, k, v, self._options(mask, bias) | {"q_start": q_start}
+
+    def _options(self, mask, bias):
+        return {"mask": mask, "bias": bias, "scale": self.scale, "softcap": self.softcap, "sinks": self.sinks}
 
     def _projected(self, x, for_keys, for_values):
         """Return q, k and v without positions, split into heads."""
@@ -153,6 +174,11 @@ class MultiHeadAttention(nn.Module):
 
     def _normed(self, q, k):
         return (q, k) if self.q_norm is None else (self.q_norm(q).to(q.dtype), self.k_norm(k).to(k.dtype))
+
+    def _written(self, heads, x):
+        """Return what the layer makes of its heads: gated, joined and projected."""
+        joined = join_heads(heads)
+        return self.out_proj(joined if self.gate_proj is None else joined * torch.sigmoid(self.gate_proj(x)))
 
     def _dropout(self):
         if not self.training or self.dropout == 0:

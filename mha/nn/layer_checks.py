@@ -5,9 +5,10 @@ import torch
 from mha import shapes
 from mha.integers import count
 from mha.nn import checks
+from mha.nn.cache import Cache
 from mha.nn.rotary import Rotary
 
-__all__ = ["check_flags", "check_input", "check_options", "check_sizes", "contexts"]
+__all__ = ["check_cache", "check_flags", "check_input", "check_options", "check_sizes", "contexts"]
 
 
 def check_input(name, x, linear):
@@ -30,6 +31,12 @@ def check_sizes(d_model, num_heads, num_kv_heads, d_head, d_key_in, d_value_in):
     shapes.check_groups(num_heads, num_kv_heads)
     if d_head is None:
         shapes.check_heads(d_model, num_heads)
+
+
+def check_cache(cache):
+    """Raise unless a step can go on from `cache`."""
+    if not isinstance(cache, Cache):
+        raise TypeError(f"cache is {cache!r}: expected mha.nn.Cache; a sequence starts with Cache()")
 
 
 def contexts(x, context):

@@ -9,7 +9,7 @@ from mha import masks
 from mha.nn import checks
 from mha.nn.modes import readable
 
-__all__ = ["Places", "placed", "places"]
+__all__ = ["Places", "biased", "placed", "places", "turned"]
 
 
 class Places(NamedTuple):
@@ -51,12 +51,22 @@ def places(mask, q, k, positions=None, context_positions=None, *, same=False):
 
 def placed(position, q, k, bias, stand):
     """Return q and k turned by a position scheme, and the bias with that of the scheme; None is no scheme."""
-    if hasattr(position, "rotate"):
-        q, k = position.rotate(q, stand.queries), position.rotate(k, stand.keys)
-    if hasattr(position, "bias"):
-        by_distance = position.bias(stand.queries, stand.keys)
-        bias = by_distance if bias is None else bias + by_distance
-    return q, k, bias
+    return *turned(position, q, k, stand.queries, stand.keys), biased(position, bias, stand.queries, stand.keys)
+
+
+def turned(position, q, k, q_positions, k_positions):
+    """Return q and k as a position scheme turns them, if it does."""
+    if not hasattr(position, "rotate"):
+        return q, k
+    return position.rotate(q, q_positions), position.rotate(k, k_positions)
+
+
+def biased(position, bias, q_positions, k_positions):
+    """Return the bias with what a position scheme adds to the scores, if it does."""
+    if not hasattr(position, "bias"):
+        return bias
+    by_distance = position.bias(q_positions, k_positions)
+    return by_distance if bias is None else bias + by_distance
 
 
 def _checked(name, positions, x):

@@ -1,5 +1,6 @@
 """What attention means: NumPy, float64, in the order of the equations."""
 
+from mha.reference.cache import Cache, cached_attention
 from mha.reference.dot_product import Stats, attention, attention_stats, attention_weights, log_sum_exp, softmax
 from mha.reference.gate import gated
 from mha.reference.gradients import Gradients, attention_backward
@@ -9,12 +10,14 @@ from mha.reference.query_key_value import cross_attention, self_attention, soft_
 from mha.reference.rotary import rotate
 
 __all__ = [
+    "Cache",
     "Gradients",
     "Stats",
     "attention",
     "attention_backward",
     "attention_stats",
     "attention_weights",
+    "cached_attention",
     "cross_attention",
     "gated",
     "head_contributions",
