@@ -4,19 +4,34 @@ Counts are of one layer and of one sequence unless a function takes `num_layers`
 addition that follows it counts as two operations, and sizes in memory are bytes: `itemsize` bytes a number.
 """
 
+from mha.cost.activations import composed_activations, fused_activations
 from mha.cost.cache import kv_cache_bytes, latent_cache_bytes
 from mha.cost.flops import absorbed_flops, attention_flops, core_flops, latent_flops
 from mha.cost.parameters import attention_parameters, latent_parameters
+from mha.cost.published import Machine, Model, published_machines, published_models
+from mha.cost.roofline import arithmetic_intensity, attainable_flops, roofline_seconds
 from mha.cost.sizes import Latent
+from mha.cost.traffic import composed_traffic, fused_traffic
 
 __all__ = [
     "Latent",
+    "Machine",
+    "Model",
     "absorbed_flops",
+    "arithmetic_intensity",
+    "attainable_flops",
     "attention_flops",
     "attention_parameters",
+    "composed_activations",
+    "composed_traffic",
     "core_flops",
+    "fused_activations",
+    "fused_traffic",
     "kv_cache_bytes",
     "latent_cache_bytes",
     "latent_flops",
     "latent_parameters",
+    "published_machines",
+    "published_models",
+    "roofline_seconds",
 ]

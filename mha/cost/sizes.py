@@ -1,6 +1,7 @@
 """The sizes that a layer is described by, checked."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mha import shapes
 from mha.integers import count
@@ -54,3 +55,24 @@ def visible_pairs(pairs, n, n_k):
     if pairs > n * n_k:
         raise ValueError(f"pairs is {pairs}: expected at most n · n_k = {n * n_k}, the pairs of one head")
     return pairs
+
+
+class Tensors(NamedTuple):
+    """How many numbers each tensor of one call of attention holds."""
+
+    q: int
+    k: int
+    v: int
+    scores: int
+    rows: int  # one number for each row of the scores
+    output: int
+
+
+def tensors(n, num_heads, d_head, n_k, num_kv_heads, d_value, batch):
+    """Return the `Tensors` of one call: n_k is n, and d_value is d_head, unless told."""
+    num_heads, num_kv_heads = head_counts(num_heads, num_kv_heads)
+    d_head, d_value = counts(d_head=d_head, d_value=d_head if d_value is None else d_value)
+    n, batch = count("n", n), count("batch", batch)
+    n_k = n if n_k is None else count("n_k", n_k)
+    rows, keys = batch * num_heads * n, batch * num_kv_heads * n_k
+    return Tensors(rows * d_head, keys * d_head, keys * d_value, rows * n_k, rows, rows * d_value)

@@ -2,18 +2,10 @@
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
-from cost import deepseek
+from cost import counting, deepseek
 from mha import masks, nn
 from mha.cost import absorbed_flops, attention_flops, attention_parameters, core_flops, latent_flops
-
-
-def counted(call):
-    """Run a call and return the operations that torch's counter sees."""
-    with FlopCounterMode(display=False) as counter:
-        call()
-    return counter.get_total_flops()
 
 
 def test_attention_flops_are_those_of_the_loops():
@@ -44,16 +36,16 @@ def test_attention_flops_equal_torchs_counter():
         q, k, v = ((x @ w).view(1, 11, 5, 7).transpose(1, 2) for _ in range(3))
         (torch.softmax(q @ k.mT, -1) @ v).transpose(1, 2).reshape(1, 11, 35) @ w
 
-    assert attention_flops(11, 35, 5) == counted(layer)
+    assert attention_flops(11, 35, 5) == counting.flops(layer)
 
 
 def test_core_flops_are_torchs_count_on_the_composed_path():
     """A bias takes `nn.attention` to plain products, which torch counts; of a mask it counts every pair."""
     q, k, v = torch.zeros(1, 6, 11, 5), torch.zeros(1, 2, 13, 5), torch.zeros(1, 2, 13, 7)
     bias = torch.zeros(11, 13)
-    every = counted(lambda: nn.attention(q, k, v, bias=bias))
+    every = counting.flops(lambda: nn.attention(q, k, v, bias=bias))
     assert every == core_flops(11 * 13, 6, 5, d_value=7)
-    assert counted(lambda: nn.attention(q, k, v, bias=bias, mask=masks.causal)) == every
+    assert counting.flops(lambda: nn.attention(q, k, v, bias=bias, mask=masks.causal)) == every
     visible = masks.causal.dense(11, 13).sum()
     assert core_flops(masks.causal.pairs(11, 13), 6, 5, d_value=7) == 6 * visible * 2 * (5 + 7)
 
@@ -71,7 +63,7 @@ def test_a_step_with_a_cache_does_the_work_of_its_row():
 @pytest.mark.parametrize("narrow", [None, 13])
 def test_latent_flops_are_torchs_count_of_deepseek(narrow):
     module = deepseek.module(narrow)
-    expected = counted(lambda: deepseek.run(module, 11))
+    expected = counting.flops(lambda: deepseek.run(module, 11))
     assert latent_flops(11, deepseek.D_MODEL, deepseek.HEADS, deepseek.latent(narrow)) == expected
 
 
@@ -86,7 +78,7 @@ def test_absorbed_flops_are_torchs_count_of_the_products():
         weights = (q[..., :5] @ w_k) @ latents.T + q[..., 5:] @ rotated.T
         ((weights @ latents) @ w_v).transpose(0, 1).reshape(n, heads * 11) @ torch.zeros(heads * 11, d)
 
-    assert absorbed_flops(n, d, heads, sizes, cached=cached) == counted(layer)
+    assert absorbed_flops(n, d, heads, sizes, cached=cached) == counting.flops(layer)
 
 
 def test_latent_forms_differ_in_what_they_do_for_the_cache():
