@@ -9,5 +9,6 @@ from mha.widgets.base import Widget
 from mha.widgets.dot_product import DotProduct
 from mha.widgets.head_maps import HeadMaps
 from mha.widgets.heads import Heads
+from mha.widgets.lookup import Lookup
 
-__all__ = ["DotProduct", "HeadMaps", "Heads", "Widget"]
+__all__ = ["DotProduct", "HeadMaps", "Heads", "Lookup", "Widget"]

@@ -94,12 +94,37 @@ def reorder_output_rows(w_o, order):
     return np.concatenate([np.split(w_o, len(order))[head] for head in order])
 
 
+def soft_lookup(queries, keys, values, temperature):
+    scores = torch.einsum("id,jd->ij", torch.tensor(queries), torch.tensor(keys)) / temperature
+    return (torch.softmax(scores, 1) @ torch.tensor(values)).numpy()
+
+
+def self_attention(x, w_q, w_k, w_v):
+    return np.stack([cross_attention(x[i : i + 1], x, w_q, w_k, w_v)[0] for i in range(len(x))])
+
+
+def cross_attention(x, context, w_q, w_k, w_v):
+    scores = x @ (w_q @ w_k.T) @ context.T * w_q.shape[1] ** -0.5
+    return np.einsum("ij,jc,ce->ie", softmax(scores), context, w_v)
+
+
+def put_back(output, order):
+    found = np.empty_like(output)
+    found[order] = output
+    return found
+
+
 ANSWERS = {
     "first-look-1": previous_token_score,
     "first-look-2": sink_score,
     "first-look-3": induction_score,
     "first-look-4": attention_distance,
     "first-look-5": looks_ahead,
+    "query-key-value-1": soft_lookup,
+    "query-key-value-2": self_attention,
+    "query-key-value-3": cross_attention,
+    "query-key-value-4": 0.455,
+    "query-key-value-5": put_back,
     "dot-product-1": softmax,
     "dot-product-2": attention_weights,
     "dot-product-3": causal_mask,
