@@ -4,6 +4,7 @@ Rules see positions, not slots: query slot 0 stands at `q_start`, key slot j at 
 """
 
 from mha.masks.base import And, Mask, Not, Or, Pair, at
+from mha.masks.blocks import Fixed, RandomBlocks, fixed, random_blocks
 from mha.masks.distances import (
     Causal,
     Dilated,
@@ -18,19 +19,12 @@ from mha.masks.distances import (
     window_of,
 )
 from mha.masks.evaluate import query_start, visible
-from mha.masks.slots import (
-    Dense,
-    KeyPadding,
-    Lengths,
-    Segments,
-    as_mask,
-    dense,
-    key_padding,
-    lengths,
-    padding_positions,
-    segment_positions,
-    segments,
-)
+from mha.masks.grids import ShiftedWindow2d, Window2d, shifted_window2d, window2d
+from mha.masks.heads import PerHead, per_head
+from mha.masks.packing import Segments, segment_positions, segments
+from mha.masks.padding import KeyPadding, Lengths, key_padding, lengths, padding_positions
+from mha.masks.places import GlobalTokens, Prefix, Shifted, global_tokens, prefix
+from mha.masks.slots import Dense, as_mask, dense
 
 __all__ = [
     "Mask",
@@ -38,15 +32,22 @@ __all__ = [
     "causal",
     "dense",
     "dilated",
+    "fixed",
+    "global_tokens",
     "key_padding",
     "lengths",
     "log_strided",
     "padding_positions",
+    "per_head",
+    "prefix",
     "query_start",
+    "random_blocks",
     "segment_positions",
     "segments",
+    "shifted_window2d",
     "strided",
     "visible",
     "window",
+    "window2d",
     "window_of",
 ]

@@ -203,10 +203,12 @@ class And(Pair):
     def __call__(self, b, h, i, j):
         return self.one(b, h, i, j) & self.two(b, h, i, j)
 
-    def end_of_both(self, one, two):
+    @staticmethod
+    def end_of_both(one, two):
         return one.clip(max=two)
 
-    def start_of_both(self, one, two):
+    @staticmethod
+    def start_of_both(one, two):
         return one.clip(min=two)
 
 
@@ -220,10 +222,12 @@ class Or(Pair):
     def __call__(self, b, h, i, j):
         return self.one(b, h, i, j) | self.two(b, h, i, j)
 
-    def end_of_both(self, one, two):
+    @staticmethod
+    def end_of_both(one, two):
         return one.clip(min=two)
 
-    def start_of_both(self, one, two):
+    @staticmethod
+    def start_of_both(one, two):
         return one.clip(max=two)
 
 
