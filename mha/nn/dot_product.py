@@ -16,6 +16,7 @@ from mha.nn import dropout as dropping
 from mha.nn.fused import fused
 from mha.nn.hidden import Selected, finite, select
 from mha.nn.modes import own_precision, traced, transformed
+from mha.nn.shortcut import usual_call
 from mha.nn.visible import is_triangle, visible
 
 __all__ = ["attention", "attention_weights"]
@@ -39,6 +40,10 @@ def attention(
     Hidden keys may hold anything. A NaN or an infinity that a query sees acts on its row alone, as in the reference;
     under `torch.compile` and `torch.func` a mask that shows one makes the whole row NaN.
     """
+    if bias is scale is softcap is sinks is q_start is dropout is None:
+        out = usual_call(q, k, v, mask)
+        if out is not None:
+            return out
     checks.tensors(q=q, k=k, v=v)
     options = {"bias": bias, "softcap": softcap, "sinks": sinks}
     call = shapes.check(q, k, v, mask=mask, scale=scale, q_start=q_start, dropout=dropout, **options)

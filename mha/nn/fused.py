@@ -4,12 +4,11 @@ Torch's own wrapper has neither a second derivative nor a forward mode on a CPU:
 is the fused one, and whatever asks for more meets the plain formulas.
 """
 
-import math
-
 import torch
 import torch.nn.functional as F
 
 from mha.nn import formula
+from mha.nn.hidden import finite
 from mha.nn.modes import transformed
 
 __all__ = ["fused"]
@@ -23,42 +22,54 @@ def fused(q, k, v, see, causal, scale):
 
     `see` broadcasts to (b, h, i, j) or is None; `causal` is for as many queries as keys.
     """
-    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))  # else the operator reads other memory
-    needs_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
-    if q.device.type == "cpu" and (needs_gradient or torch.compiler.is_compiling()):
-        return _Fused.apply(q, k, v, see, causal, scale)
-    if see is None or q.device.type == "cpu":
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=see, is_causal=causal, scale=scale)
-    empty = ~see.any(
-        -1, keepdim=True
-    )  # other devices differ on rows that see nothing: let them see all, then zero them
+    if not q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:  # else the operator reads other memory
+        q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
+    needs_gradient = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    if not q.is_cpu:
+        return _elsewhere(q, k, v, see, causal, scale)
+    bias = None if see is None else 1 - see.to(q.dtype).reciprocal()  # 0 or −inf, in vector registers
+    if needs_gradient or torch.compiler.is_compiling():
+        return _Fused.apply(q, k, v, bias, causal, scale)
+    if bias is not None:
+        return _forward(q, k, v, 0.0, False, attn_mask=bias, scale=scale)[0]
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
+
+
+def _elsewhere(q, k, v, see, causal, scale):
+    """Run on another device, where rows that see nothing differ: let them see all, then zero them."""
+    if see is None:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
+    empty = ~see.any(-1, keepdim=True)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=see | empty, scale=scale).masked_fill(empty, 0.0)
 
 
 class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that has one
     @staticmethod
-    def forward(ctx, q, k, v, see, causal, scale):
-        bias = None if see is None else torch.zeros((), dtype=q.dtype).masked_fill(~see, -math.inf)
+    def forward(ctx, q, k, v, bias, causal, scale):
         out, lse = _forward(q, k, v, 0.0, causal, attn_mask=bias, scale=scale)
-        ctx.save_for_backward(q, k, v, see, bias, out, lse)
+        ctx.save_for_backward(q, k, v, bias, out, lse)
         ctx.rest = causal, scale
         return out
 
     @staticmethod
     def backward(ctx, d_out):
-        (q, k, v, see, bias, out, lse), (causal, scale) = ctx.saved_tensors, ctx.rest
+        (q, k, v, bias, out, lse), (causal, scale) = ctx.saved_tensors, ctx.rest
         if torch.is_grad_enabled() or transformed(d_out):
-            return *_plain_backward(q, k, v, see, causal, scale, d_out), None, None, None
-        gradients = _backward(d_out, q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale)
-        return *gradients, None, None, None
+            return *_plain_backward(q, k, v, bias, causal, scale, d_out), None, None, None
+        d_q, d_k, d_v = _backward(d_out, q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale)
+        if causal and not finite(d_q) and not finite(k):  # a score of −inf weighs 0, but 0 · inf is NaN
+            d_q, d_k, d_v = _plain_backward(q, k, v, bias, causal, scale, d_out)
+        return d_q, d_k, d_v, None, None, None
 
 
-def _plain_backward(q, k, v, see, causal, scale, d_out):
+def _plain_backward(q, k, v, bias, causal, scale, d_out):
+    see = None if bias is None else bias == 0
     if causal:
         see = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
     p = formula.weights(q, k, see, scale=scale)
     dtype = q.dtype
     q, k, v, d_out = (formula.wide(x) for x in (q, k, v, d_out))
+    k = k.where(k.isfinite(), 0.0)
     d_p = d_out @ v.mT
     d_s = p * (d_p - (p * d_p).sum(-1, keepdim=True))
     return tuple(x.to(dtype) for x in ((d_s @ k) * scale, d_s.mT @ (q * scale), p.mT @ d_out))

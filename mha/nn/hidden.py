@@ -56,7 +56,8 @@ def finite(*tensors):
 
     Finite entries whose sum overflows count as not finite, which costs time only.
     """
-    total, *rest = (x.detach().sum() for x in tensors)
-    for more in rest:
-        total = total + more
+    total = 0.0
+    for x in tensors:
+        wide = torch.float32 if x.dtype is torch.float16 else None
+        total += x.detach().sum(dtype=wide).item()
     return math.isfinite(total)

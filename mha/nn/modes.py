@@ -3,18 +3,19 @@
 import contextlib
 
 import torch
+from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-__all__ = ["own_precision", "readable", "traced", "transformed"]
+__all__ = ["own_precision", "readable", "traced", "transformed", "undisturbed"]
 
 
 def transformed(*tensors):
     """Tell whether a torch.func transform is active, or a tensor (or None) carries a forward-mode tangent."""
-    if torch._C._are_functorch_transforms_active():
+    if _are_functorch_transforms_active():
         return True
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
         return False
     return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
@@ -37,3 +38,14 @@ def own_precision(x):
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         return torch.autocast(device, enabled=False)
     return contextlib.nullcontext()
+
+
+def undisturbed():
+    """Tell whether torch just computes: no graph is built, nothing transformed, watched or cast on the way."""
+    return not (
+        torch.compiler.is_compiling()
+        or _len_torch_dispatch_stack()
+        or _are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+        or torch.is_autocast_enabled("cpu")
+    )
