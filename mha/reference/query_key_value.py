@@ -21,15 +21,15 @@ def soft_lookup(
 
     At temperature 0 the best match answers alone; keys that match equally well share the answer.
     """
-    if not (isinstance(temperature, int | float) and 0 <= temperature < np.inf):
-        raise ValueError(f"temperature is {temperature!r}: expected a finite number of at least 0")
-    queries, keys, values = (_as_one_head(n, x) for n, x in (("queries", queries), ("keys", keys), ("values", values)))
+    _check_temperature(temperature)
+    q, k, v = _as_one_head("queries", queries), _as_one_head("keys", keys), _as_one_head("values", values)
     if temperature > 0:
-        return attention(queries, keys, values, scale=1 / temperature)[..., 0, :, :]
-    shapes.check(queries, keys, values)
-    scores = np.einsum("...id,...jd->...ij", queries, keys)
+        return attention(q, k, v, scale=1 / temperature)[..., 0, :, :]
+    shapes.check(q, k, v)
+    scores = np.einsum("...id,...jd->...ij", q, k)
     best = scores == scores.max(-1, keepdims=True, initial=-np.inf)
-    return np.einsum("...ij,...je->...ie", best / best.sum(-1, keepdims=True).clip(1), values)[..., 0, :, :]
+    weights = best / best.sum(-1, keepdims=True).clip(1)
+    return np.einsum("...ij,...je->...ie", weights, v)[..., 0, :, :]
 
 
 def self_attention(
@@ -70,3 +70,8 @@ def _as_one_head(name, x):
     x = shapes.float64(name, x)
     shapes.check_rank(name, x, ("length", "width"))
     return x[..., None, :, :]
+
+
+def _check_temperature(temperature):
+    if not (isinstance(temperature, int | float) and 0 <= temperature < np.inf):
+        raise ValueError(f"temperature is {temperature!r}: expected a finite number of at least 0")
