@@ -3,7 +3,7 @@
 from mha.reference.cache import Cache, cached_attention
 from mha.reference.dot_product import Stats, attention, attention_stats, attention_weights, log_sum_exp, softmax
 from mha.reference.gate import gated
-from mha.reference.gradients import Gradients, attention_backward
+from mha.reference.gradients import Gradients, attention_backward, softmax_backward, softmax_jacobian
 from mha.reference.heads import head_contributions, head_outputs, join_heads, multi_head_attention, split_heads
 from mha.reference.norm import rms_norm
 from mha.reference.query_key_value import cross_attention, self_attention, soft_lookup
@@ -30,5 +30,7 @@ __all__ = [
     "self_attention",
     "soft_lookup",
     "softmax",
+    "softmax_backward",
+    "softmax_jacobian",
     "split_heads",
 ]

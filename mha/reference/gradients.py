@@ -18,6 +18,26 @@ class Gradients(NamedTuple):
     sinks: np.ndarray | None
 
 
+def softmax_jacobian(weights: "Float[Array, '*b j']") -> "Float[Array, '*b j j']":
+    """Return the derivative of each weight of a row by each score of that row.   Book: {eq}`softmax-jacobian`.
+
+    Entry (j, l) is ∂ weight j / ∂ score l. The matrix is symmetric and its rows sum to 0.
+    """
+    weights = shapes.float64("weights", weights)
+    shapes.check_rank("weights", weights, ("length",))
+    return weights[..., None] * (np.eye(weights.shape[-1]) - weights[..., None, :])
+
+
+def softmax_backward(weights: "Float[Array, '*b j']", d_weights: "Float[Array, '*b j']") -> "Float[Array, '*b j']":
+    """Send the gradient of each row of weights back to its scores.   Book: {eq}`softmax-backward`.
+
+    The Jacobian of the row times `d_weights`, in O(n): a score rises where its weight helps more than the row's mean.
+    """
+    weights, d_weights = shapes.float64("weights", weights), shapes.float64("d_weights", d_weights)
+    shapes.check_shape("d_weights", d_weights, weights.shape)
+    return weights * (d_weights - (weights * d_weights).sum(-1, keepdims=True))
+
+
 def attention_backward(
     q: "Float[Array, '*b h i d']",
     k: "Float[Array, '*b g j d']",
@@ -42,15 +62,14 @@ def attention_backward(
     shapes.check_shape("d_output", d_output, (*call.weights_shape[:-1], v.shape[-1]))
     scores = masked_scores(call, q, k, bias)
     weights = softmax(with_sinks(scores, sinks))
-    weights, sink_weights = weights[..., : call.n_k], weights[..., call.n_k :]
     see, factors = is_visible(scores), 1.0 if call.dropout is None else call.dropout.factors(call.weights_shape)
     all_q, all_k, all_v = np.asarray(q, np.float64), repeat_heads(k, call), repeat_heads(v, call)
 
-    d_v = mix(_transposed(weights * factors), d_output, _transposed(see))
+    d_v = mix(_transposed(weights[..., : call.n_k] * factors), d_output, _transposed(see))
     with np.errstate(invalid="ignore", over="ignore"):  # a hidden value may hold anything
         d_weights = np.where(see, np.einsum("...ie,...je->...ij", d_output, all_v) * factors, 0.0)
-    mean = (weights * d_weights).sum(-1, keepdims=True)
-    d_scores = np.where(see, weights * (d_weights - mean), 0.0)
+    d_scores = softmax_backward(weights, with_sinks(d_weights, None if sinks is None else np.zeros_like(sinks)))
+    d_scores, d_sinks = np.where(see, d_scores[..., : call.n_k], 0.0), d_scores[..., call.n_k :]
     d_dots = d_scores * _cap_slope(call, q, k, see) * call.scale
     d_q = mix(d_dots, all_k, see)
     d_k = mix(_transposed(d_dots), all_q, _transposed(see))
@@ -60,7 +79,7 @@ def attention_backward(
         k=_summed_to(k.shape, _sum_groups(d_k, call)),
         v=_summed_to(v.shape, _sum_groups(d_v, call)),
         bias=None if bias is None else _summed_to(bias.shape, d_scores),
-        sinks=None if sinks is None else _summed_to((call.num_heads, 1, 1), -sink_weights * mean)[:, 0, 0],
+        sinks=None if sinks is None else _summed_to((call.num_heads, 1, 1), d_sinks)[:, 0, 0],
     )
 
 

@@ -8,7 +8,7 @@ import rounding
 from compare import assert_equal
 from mha import masks
 from mha.dropout import Dropout
-from mha.reference import attention, attention_backward
+from mha.reference import attention, attention_backward, softmax, softmax_backward, softmax_jacobian
 
 B, H, G, N, M, D, E = 2, 6, 3, 5, 7, 11, 13
 
@@ -33,6 +33,41 @@ def autograd(q, k, v, d_output, *, see=True, bias=None, scale=None, softcap=None
     output = exponentials / total * torch.as_tensor(factors) @ v.repeat_interleave(repeats, 1)
     output.backward(torch.tensor(d_output))
     return {name: leaf.grad for name, leaf in leaves.items()}
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_softmax_jacobian_equals_the_derivative_of_softmax(n):
+    scores = draw(n, 3, n)
+    expected = torch.stack(
+        [torch.autograd.functional.jacobian(lambda s: s.softmax(-1), row) for row in torch.tensor(scores)]
+    )
+    assert_equal(softmax_jacobian(softmax(scores)), expected, atol=1e-15 * 4)
+
+
+def test_softmax_jacobian_is_symmetric_with_rows_that_sum_to_zero():
+    found = softmax_jacobian(softmax(draw(0, 2, 3, 7)))
+    assert_equal(found, found.swapaxes(-1, -2))
+    assert_equal(found.sum(-1), np.zeros((2, 3, 7)), atol=1e-16 * 7)
+    assert np.linalg.eigvalsh(found).min() > -1e-15
+
+
+def test_softmax_backward_is_the_jacobian_times_the_gradient():
+    weights, d_weights = softmax(draw(0, 2, 3, 7)), draw(1, 2, 3, 7)
+    expected = np.einsum("...jl,...j->...l", softmax_jacobian(weights), d_weights)
+    assert_equal(softmax_backward(weights, d_weights), expected, atol=1e-15)
+
+
+def test_a_row_of_zeros_and_a_row_of_one_weight_pass_nothing_back():
+    weights = np.array([[0.0, 0, 0], [0, 1, 0]])
+    assert_equal(softmax_backward(weights, draw(0, 2, 3)), np.zeros((2, 3)))
+    assert_equal(softmax_jacobian(weights), np.zeros((2, 3, 3)))
+
+
+def test_softmax_backward_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match=r"d_weights has shape \(3,\): expected \(2, 3\)"):
+        softmax_backward(np.ones((2, 3)), np.ones(3))
+    with pytest.raises(ValueError, match=r"weights has shape \(\): expected \(…, length\)"):
+        softmax_jacobian(np.ones(()))
 
 
 MASK = masks.causal & masks.lengths([5, 7])
