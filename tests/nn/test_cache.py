@@ -176,6 +176,16 @@ def test_beams_go_on_from_their_own_past():
     assert_equal(out, module(torch.cat([x[order, :7], more], 1), mask=masks.causal)[:, 7:], atol=1e-12)
 
 
+@pytest.mark.parametrize("change", [lambda cache: cache, lambda cache: cache.crop(2), lambda cache: cache.reorder([1])])
+def test_two_futures_of_one_cache(change):
+    past = change(Cache().append(draw(2, 1, 3, 2)))
+    known, one, two = past.rows[0].clone(), *(draw(len(past.rows[0]), 1, 4, 2, seed=seed) for seed in (1, 2))
+    past.crop(1).append(two)
+    first, second = past.append(one), past.append(two)
+    for cache, expected in ((first, one), (second, two)):
+        assert_equal(cache.rows[0], torch.cat([known, expected], -2))
+
+
 def test_a_rejected_draft_leaves_no_trace():
     module, x, draft = layer(), draw(BATCH, N, D_MODEL), draw(BATCH, 3, D_MODEL, seed=4)
     _, cache = module.step(x[:, :8], Cache(), mask=masks.causal)
@@ -228,12 +238,22 @@ def test_only_the_queries_learn():
     out.sum().backward()
 
 
-def test_inference_mode_and_after():
+def test_a_graph_keeps_the_rows_that_it_saw():
+    k = draw(1, 1, 3, 2).requires_grad_()
+    before = Cache().append(k)
+    loss = (before.rows[0] ** 2).sum()
+    before.append(k)
+    assert_equal(torch.autograd.grad(loss, k)[0], 2 * k)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_inference_mode_and_after(grad):
     module, x = layer(), draw(BATCH, N, D_MODEL)
     with torch.inference_mode():
         _, cache = module.step(x[:, :7], Cache(), mask=masks.causal)
         _, cache = module.step(x[:, 7:8], cache, mask=masks.causal)
-    out, _ = module.step(x[:, 8:], cache, mask=masks.causal)
+    with torch.set_grad_enabled(grad):
+        out, _ = module.step(x[:, 8:], cache, mask=masks.causal)
     assert_equal(out, module(x, mask=masks.causal)[:, 8:], atol=1e-12)
 
 
