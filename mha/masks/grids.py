@@ -63,16 +63,23 @@ class ShiftedWindow2d(OnGrid):
     across: int
 
     @staticmethod
-    def rule(at, b, h, i, j, rows, columns, height, width, down, across):
-        # The cut at `down` leaves a smaller window at each edge: those that a cyclic shift joins, and its mask parts.
-        same_rows = (i // columns + height - down) // height == (j // columns + height - down) // height
-        same_columns = (i % columns + width - across) // width == (j % columns + width - across) // width
+    def rule(at, b, h, i, j, columns, height, width, above, before):
+        # The first cut leaves a smaller window at each edge: those that a cyclic shift joins, and its mask parts again.
+        same_rows = (i // columns + above) // height == (j // columns + above) // height
+        same_columns = (i % columns + before) // width == (j % columns + before) // width
         return (i >= 0) & (j >= 0) & same_rows & same_columns
 
+    def params(self):
+        return self.columns, self.height, self.width, *self._missing()
+
+    def _missing(self):
+        """Return how many rows and columns the first window lacks."""
+        return -self.down % self.height, -self.across % self.width
+
     def numbers(self, seen, b, h, i, j):
+        above, before = self._missing()
         query, key = (
-            ((row + self.height - self.down) // self.height, (column + self.width - self.across) // self.width)
-            for row, column in map(self.place, (i, j))
+            ((row + above) // self.height, (column + before) // self.width) for row, column in map(self.place, (i, j))
         )
         if seen:
             return say("masks.explain.same_window", window=query)

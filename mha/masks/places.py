@@ -31,10 +31,9 @@ class Shifted(Mask):
         first = at(self.first, 0 if len(self.first) == 1 else b)
         return self.one(b, h, i - first, j - first)
 
-    def why(self, b, h, i, j, negated=False):
+    def numbers(self, seen, b, h, i, j):
         first = int(self.first[0 if len(self.first) == 1 else b])
-        seen, reasons, others = self.one.why(b, h, i - first, j - first, negated)
-        return seen, [say("masks.explain.shifted", reason=reason, first=first) for reason in reasons], others
+        return say("masks.explain.shifted", numbers=self.one.numbers(seen, b, h, i - first, j - first), first=first)
 
     def __repr__(self):
         return repr(self.one)

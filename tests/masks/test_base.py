@@ -1,5 +1,7 @@
 """The mask algebra: each rule against its definition in loops, compositions against arrays, words against values."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -7,15 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compare import assert_equal
+from masks.every import every
 from mha import masks
 from mha.masks import causal, dense, lengths, window, window_of
 
-NAMES = {"causal": causal, "window": window, "lengths": lengths, "dense": dense}
-N_Q, N_K, BATCH = 5, 7, 2
+NAMES = {name: getattr(masks, name) for name in masks.__all__}
+N_Q, N_K, BATCH, HEADS = 5, 7, 2, 3
 TABLE = np.random.default_rng(0).integers(2, size=(N_Q, N_K)) > 0
 TABLE_4 = np.random.default_rng(1).integers(2, size=(BATCH, 3, N_Q, N_K)) > 0
 
 leaves = st.one_of(
+    st.sampled_from(list(every(N_Q, N_K, BATCH, HEADS).values())),
     st.just(causal),
     st.builds(window, st.integers(0, 8), st.integers(0, 8)),
     st.builds(lengths, st.lists(st.integers(0, N_K), min_size=BATCH, max_size=BATCH)),
@@ -159,16 +163,12 @@ def test_explain_is_true(mask, i, j, b, h):
     seen = bool(see[b, h, i, j])
     assert head == f"i={i} {'may see' if seen else 'may not see'} j={j}"
     first, *others = reasons.split("; ")
-    for term in [part.partition(" (")[0] for part in first.split(") and ")]:
-        check_term(term, seen, b, h, i, j)
-    for term in others:
-        check_term(term.removesuffix(f" would also {'show' if seen else 'hide'} it"), seen, b, h, i, j)
-
-
-def check_term(text, seen, b, h, i, j):
-    if "<" not in text:
-        value = eval(text, NAMES).dense(N_Q, N_K, 0)
-        assert bool(np.broadcast_to(value, (BATCH, 3, N_Q, N_K))[b, h, i, j]) == seen, text
+    terms = [re.sub(r" \([^()]*(\([^()]*\))?[^()]*\)?$", "", part) for part in first.split(") and ")]
+    terms += [term.removesuffix(f" would also {'show' if seen else 'hide'} it") for term in others]
+    for term in [term.removeprefix(f"head {h}: ") for term in terms]:
+        if "<" not in term:  # large tables are named by their shape
+            placed = eval(term, NAMES)._placed(0, mask.first_keys())
+            assert bool(placed(*map(np.int64, (b, h, i, j)))) == seen, term
 
 
 @pytest.mark.parametrize(
