@@ -1,8 +1,9 @@
 """How do time and memory of attention grow with the length?   python benchmarks/cost.py
 
-One head of width 64, one sample, float32, one thread. `composed` stores the weights, `fused` never does. Memory is the
-most that the process held during the call beyond what it held before it, as Linux counts it. Slopes are those of a
-line through the logarithms of the longest lengths: 1 says linear, 2 quadratic.
+One head of width 64, one sample, float32, one thread. `composed` stores the weights, `fused` never does. Time is that
+of the processor, which other work on the machine does not touch. Memory is the most that the process held during the
+call beyond what it held before it, as Linux counts it. Slopes are those of a line through the logarithms of the
+longest lengths: 1 says linear, 2 quadratic.
 """
 
 import ctypes
@@ -18,7 +19,8 @@ from provenance import save
 
 from mha import cost, nn
 
-WIDTH, LENGTHS, ROUNDS, FITTED = 64, (512, 1024, 2048, 4096, 8192), 7, 3
+WIDTH, LENGTHS, ROUNDS, FITTED = 64, (512, 1024, 2048, 4096, 8192), 5, 3
+LIBC, MMAP_THRESHOLD = ctypes.CDLL("libc.so.6"), -3
 
 
 def composed(q, k, v):
@@ -48,27 +50,35 @@ def status(name):
 def peak(path, inputs, backward):
     """Return the most memory held during a call, beyond what was held before."""
     gc.collect()
-    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    LIBC.malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before = status("VmRSS")
     run(path, inputs, backward)
     return status("VmHWM") - before
 
 
-def measure(backward):
-    """Return seconds[path][n], the median of rounds in which all take turns, and bytes[path][n]."""
+def times(backward):
+    """Return seconds[path][n], the median of rounds in which all take turns."""
     inputs = {n: tensors(n, backward) for n in LENGTHS}
     samples = {name: {n: [] for n in LENGTHS} for name in PATHS}
     for round_ in range(ROUNDS + 1):
         for n in LENGTHS:
             for name, path in PATHS.items():
-                start = time.perf_counter()
+                start = time.process_time()
                 run(path, inputs[n], backward)
                 if round_:
-                    samples[name][n].append(time.perf_counter() - start)
-    seconds = {name: {n: statistics.median(s) for n, s in by_length.items()} for name, by_length in samples.items()}
-    memory = {name: {n: peak(path, inputs[n], backward) for n in LENGTHS} for name, path in PATHS.items()}
-    return seconds, memory
+                    samples[name][n].append(time.process_time() - start)
+    return {
+        name: {n: round(statistics.median(s), 6) for n, s in by_length.items()} for name, by_length in samples.items()
+    }
+
+
+def peaks(backward):
+    """Return bytes[path][n]; the fused path needs longer inputs to stand out from what every call takes."""
+    lengths = {"composed": LENGTHS, "fused": (*LENGTHS, 16384, 32768)}
+    return {
+        name: {n: peak(path, tensors(n, backward), backward) for n in lengths[name]} for name, path in PATHS.items()
+    }
 
 
 def slope(by_length):
@@ -79,18 +89,18 @@ def slope(by_length):
 
 def main():
     torch.set_num_threads(1)
-    result = {"setting": {"heads": 1, "width": WIDTH, "dtype": "float32", "threads": 1, "rounds": ROUNDS}}
-    for direction, backward in (("forward", False), ("forward and backward", True)):
-        seconds, memory = measure(backward)
-        result[direction] = {
-            "seconds": {name: {n: round(s, 6) for n, s in by_length.items()} for name, by_length in seconds.items()},
-            "bytes": memory,
-            "slope of time": {name: slope(by_length) for name, by_length in seconds.items()},
-            "slope of memory": {name: slope(by_length) for name, by_length in memory.items()},
-        }
+    setting = {"heads": 1, "width": WIDTH, "dtype": "float32", "threads": 1, "rounds": ROUNDS}
+    directions = {"forward": False, "forward and backward": True}
+    seconds = {direction: times(backward) for direction, backward in directions.items()}
+    LIBC.mallopt(MMAP_THRESHOLD, 2**16)  # from here on, what is freed goes back to the system at once
+    memory = {direction: peaks(backward) for direction, backward in directions.items()}
+    slopes = {
+        quantity: {d: {name: slope(x) for name, x in by_path.items()} for d, by_path in by_direction.items()}
+        for quantity, by_direction in (("seconds", seconds), ("bytes", memory))
+    }
     kept = {n: cost.composed_activations(n, 1, WIDTH, itemsize=4) for n in LENGTHS}
-    result["kept by formula"] = kept
-    print({direction: result[direction] for direction in ("forward", "forward and backward")})
+    print(slopes, memory, seconds, sep="\n")
+    result = {"setting": setting, "slopes": slopes, "seconds": seconds, "bytes": memory, "kept by formula": kept}
     save("cost", result, note="medians of one run; slopes over the three longest lengths")
 
 

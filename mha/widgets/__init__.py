@@ -6,9 +6,10 @@ except ImportError as error:
     raise ImportError("mha.widgets needs anywidget: in a checkout, pip install '.[widgets]'") from error
 
 from mha.widgets.base import Widget
+from mha.widgets.cost import Cost
 from mha.widgets.dot_product import DotProduct
 from mha.widgets.head_maps import HeadMaps
 from mha.widgets.heads import Heads
 from mha.widgets.lookup import Lookup
 
-__all__ = ["DotProduct", "HeadMaps", "Heads", "Lookup", "Widget"]
+__all__ = ["Cost", "DotProduct", "HeadMaps", "Heads", "Lookup", "Widget"]

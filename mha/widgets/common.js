@@ -86,6 +86,20 @@ export function slider(model, name, { text, min, max, step = 1, value }) {
   return { element: element("label", { className: "mha-slider" }, [element("span", { textContent: text }), range, readout]), show };
 }
 
+// A slider over the numbers that `options(state)` lists; `now(state)` is the one that counts.
+export function stops(model, name, { text, options, now, value, values = (option) => ({ [name]: option }) }) {
+  let listed = [];
+  const range = input("input", { type: "range", min: 0, step: 1 });
+  const readout = element("output");
+  range.addEventListener("input", () => change(model, values(listed[Number(range.value)])));
+  const show = (state) => {
+    listed = options(state);
+    Object.assign(range, { max: listed.length - 1, value: listed.indexOf(now(state)), disabled: listed.length < 2 });
+    range.ariaValueText = readout.textContent = value(state);
+  };
+  return { element: element("label", { className: "mha-slider" }, [element("span", { textContent: text }), range, readout]), show };
+}
+
 export function choices(model, name, { text, options, values = (value) => ({ [name]: value }) }) {
   const radios = options.map(([value]) => {
     const radio = input("input", { type: "radio", name });
@@ -106,10 +120,10 @@ export function toggle(model, name, { text }) {
   return { element: element("label", { className: "mha-toggle" }, [box, element("span", { textContent: text })]), show };
 }
 
-export function select(model, name, { text, options }) {
+export function select(model, name, { text, options, values = (value) => ({ [name]: value }) }) {
   const list = input("select", {});
   list.append(...options.map(([, words]) => element("option", { textContent: words })));
-  list.addEventListener("change", () => change(model, { [name]: options[list.selectedIndex][0] }));
+  list.addEventListener("change", () => change(model, values(options[list.selectedIndex][0])));
   const show = (state) => (list.selectedIndex = options.findIndex(([value]) => value === state[name]));
   return { element: element("label", { className: "mha-select" }, [element("span", { textContent: text }), list]), show };
 }
