@@ -5,6 +5,7 @@ Rules see positions, not slots: query slot 0 stands at `q_start`, key slot j at 
 
 from mha.masks.base import And, Mask, Not, Or, Pair, at
 from mha.masks.blocks import Fixed, RandomBlocks, fixed, random_blocks
+from mha.masks.convert import from_mask_mod, from_torch_mha
 from mha.masks.distances import (
     Causal,
     Dilated,
@@ -33,6 +34,8 @@ __all__ = [
     "dense",
     "dilated",
     "fixed",
+    "from_mask_mod",
+    "from_torch_mha",
     "global_tokens",
     "key_padding",
     "lengths",

@@ -14,6 +14,7 @@ import numpy as np
 from mha.integers import count
 from mha.masks import words
 from mha.masks.arrays import common_size, fingerprint, in_one_library
+from mha.masks.convertible import Convertible
 from mha.masks.evaluate import query_start, visible
 
 __all__ = ["And", "Mask", "Not", "Or", "Pair", "at", "joined"]
@@ -24,7 +25,7 @@ def at(table, index):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Mask:
+class Mask(Convertible):
     """A rule on (sample b, query head h, query position i, key position j); combine rules with `&`, `|` and `~`."""
 
     __array_ufunc__ = None  # so that `array & mask` raises instead of giving an array of masks

@@ -1,6 +1,9 @@
 """One mask of every kind, and some of several kinds together, for given lengths."""
 
+from itertools import cycle
+
 import numpy as np
+import pytest
 
 from mha import masks
 
@@ -53,3 +56,10 @@ def every(n_q, n_k, batch, heads):
         "nonsense": ~(leaves["dense"] & ~masks.causal) | leaves["segments"],
     }
     return leaves | together
+
+
+def in_turn(kinds, starts):
+    """Return parameters (mask, q_start): each mask with the next of these starts."""
+    return [
+        pytest.param(mask, start, id=name) for (name, mask), start in zip(kinds.items(), cycle(starts), strict=False)
+    ]

@@ -1,7 +1,6 @@
 """The rule as a compiler reads it: the same picture from a kernel in Triton's interpreter as from NumPy."""
 
 import functools
-import itertools
 import operator
 import os
 import pickle
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 from compare import assert_equal
-from masks.every import every
+from masks.every import every, in_turn
 from mha import masks
 from mha.masks import causal, dense, lengths, segments, window
 from mha.masks.source import rule_of, source_of
@@ -75,8 +74,8 @@ def run_triton(folder, cases, **environment):
 
 
 def test_a_kernel_draws_the_same_picture(tmp_path):
-    starts = itertools.cycle([None, [-3, 7]])
-    cases = [(mask, N_Q, N_K, start, BATCH, HEADS) for mask, start in zip(MASKS.values(), starts, strict=False)]
+    pairs = (case.values for case in in_turn(MASKS, [None, [-3, 7]]))
+    cases = [(mask, N_Q, N_K, start, BATCH, HEADS) for mask, start in pairs]
     pictures = run_triton(tmp_path, cases, TRITON_INTERPRET="1")
     for (mask, *_, start, _, _), picture in zip(cases, pictures, strict=True):
         expected = np.broadcast_to(mask.dense(N_Q, N_K, start), picture.shape)
