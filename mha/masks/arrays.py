@@ -24,7 +24,7 @@ def on_host(table):
 
 def in_one_library(*tables):
     """Return the tables as they are, or all as tensors if one of them is."""
-    tensor = next((table for table in tables if hasattr(table, "new_tensor")), None)
+    tensor = next((table for table in tables if not isinstance(table, np.ndarray)), None)
     return tables if tensor is None else [tensor.new_tensor(x) if isinstance(x, np.ndarray) else x for x in tables]
 
 

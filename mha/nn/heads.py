@@ -154,7 +154,8 @@ class MultiHeadAttention(nn.Module):
         q_start = None
         if self.position is not None or positions is not None or context_positions is not None:
             stand = places(mask, q, k, positions, context_positions, same=for_keys is x)
-            q, k, bias, q_start = *placed(self.position, q, k, bias, stand), stand.q_start
+            q, k, bias = placed(self.position, q, k, bias, stand)
+            q_start = stand.q_start
         if self.norm_last:
             q, k = self._normed(q, k)
         return q, k, v, self._options(mask, bias) | {"q_start": q_start}
@@ -173,7 +174,7 @@ class MultiHeadAttention(nn.Module):
         return (q, k, v) if self.norm_last else (*self._normed(q, k), v)
 
     def _normed(self, q, k):
-        return (q, k) if self.q_norm is None else (self.q_norm(q).to(q.dtype), self.k_norm(k).to(k.dtype))
+        return (q, k) if self.q_norm is None else (norm.normed(self.q_norm, q), norm.normed(self.k_norm, k))
 
     def _written(self, heads, x):
         """Return what the layer makes of its heads: gated, joined and projected."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["AfterPosition", "pair"]
+__all__ = ["AfterPosition", "normed", "pair"]
 
 
 @dataclass(frozen=True)
@@ -34,3 +34,9 @@ def pair(make, d_head, device=None, dtype=None):
                 f"qk_norm made a {type(one).__name__}: expected a torch.nn.Module, such as torch.nn.RMSNorm"
             )
     return made
+
+
+def normed(norm, x):
+    """Return x normalised in the precision of the norm itself, for autocast hands over less."""
+    own = next(norm.parameters(), x).dtype
+    return norm(x.to(own)).to(x.dtype)

@@ -36,7 +36,7 @@ def places(mask, q, k, positions=None, context_positions=None, *, same=False):
         keys = positions if same and given else torch.arange(n_k, device=k.device)
     if positions is None:
         start = masks.query_start(mask, n_q, n_k)
-        if not isinstance(start, int):
+        if isinstance(start, np.ndarray | torch.Tensor):  # else one number, symbolic where torch exports
             start = start if isinstance(start, torch.Tensor) else torch.from_numpy(np.array(start))
             start = start.to(q.device).reshape(*batch, 1)
         first = 0 if context_positions is None else _first("context_positions", keys)
