@@ -46,6 +46,10 @@ BREAKS = {
     ("heads-3", "one-position"): lambda x, w_q, w_k, w_v, w_o, num_heads: x @ w_q @ w_o,
     ("heads-4", "sums-to-output"): lambda heads, w_o: EXERCISES["heads-4"].solve(heads, w_o) + 1,
     ("heads-4", "depends-on-own-head"): lambda heads, w_o: EXERCISES["heads-4"].solve(heads, w_o)[:, ::-1],
+    ("gradients-1", "is-symmetric"): lambda p: np.arange(len(p))[:, None] + np.zeros(len(p)),
+    ("gradients-1", "rows-sum-to-zero"): lambda p: np.ones((len(p), len(p))),
+    ("gradients-2", "differences-of-keys"): lambda q, k, v, d_output: q + 1,
+    ("gradients-3", "rows-sum-to-one"): lambda q, k, lse: q @ k.T,
     ("heads-6", "same-rows"): lambda w_o, order: w_o * 2,
 }
 

@@ -114,6 +114,45 @@ def put_back(output, order):
     return found
 
 
+def softmax_jacobian(weights):
+    n = len(weights)
+    return np.array([[weights[j] * ((j == m) - weights[m]) for m in range(n)] for j in range(n)])
+
+
+def query_gradient(q, k, v, d_output):
+    leaf, *others = torch.tensor(q, requires_grad=True), *map(torch.tensor, (k, v))
+    output = torch.nn.functional.scaled_dot_product_attention(leaf, *others)
+    return torch.autograd.grad(output, leaf, torch.tensor(d_output))[0].numpy()
+
+
+def weights_again(q, k, lse):
+    exponentials = np.exp(np.einsum("id,jd->ij", q, k) * q.shape[1] ** -0.5)
+    return exponentials / np.exp(lse)[:, None]
+
+
+def kv_cache_bytes(n, num_layers, num_kv_heads, d_head, itemsize):
+    layer = np.zeros((2, num_kv_heads, n, d_head, itemsize), np.uint8)
+    return sum(layer.nbytes for _ in range(num_layers))
+
+
+def masked_flops(mask, d_head):
+    steps = 0
+    for _ in np.argwhere(mask):
+        for _ in range(d_head):
+            steps += 2 + 2  # multiply and add, for the score and for the mix
+    return steps
+
+
+def composed_bytes(n, num_heads, d_head, itemsize):
+    wide, square = np.empty((num_heads, n, d_head)).size, np.empty((num_heads, n, n)).size
+    scores, softmax, mix = 2 * wide + square, square + square, square + wide + wide
+    return (scores + softmax + mix) * itemsize
+
+
+def least_seconds(flops, nbytes, peak, bandwidth):
+    return flops / min(peak, flops / nbytes * bandwidth) if flops else nbytes / bandwidth
+
+
 ANSWERS = {
     "first-look-1": previous_token_score,
     "first-look-2": sink_score,
@@ -138,6 +177,16 @@ ANSWERS = {
     "heads-4": head_contributions,
     "heads-5": sum(p.numel() for p in torch.nn.MultiheadAttention(512, 8).parameters()),
     "heads-6": reorder_output_rows,
+    "gradients-1": softmax_jacobian,
+    "gradients-2": query_gradient,
+    "gradients-3": weights_again,
+    "gradients-4": 8.7,
+    "gradients-5": np.log((1 + np.sqrt(0.9)) / (1 - np.sqrt(0.9))),
+    "cost-1": kv_cache_bytes,
+    "cost-2": masked_flops,
+    "cost-3": composed_bytes,
+    "cost-4": least_seconds,
+    "cost-5": math.floor((80e9 - 14e9) / np.zeros((2, 32, 32, 4096, 128), np.float16).nbytes),
 }
 
 
