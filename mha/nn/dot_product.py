@@ -8,15 +8,17 @@ tensors but the numbers of `masks.lengths` and `q_start`, which are read.
 """
 
 import torch
-import torch.nn.functional as F
 
 from mha import shapes
 from mha.nn import checks, formula, visible_infinities
 from mha.nn import dropout as dropping
+from mha.nn.four_axes import fold, fold_pairs, unfold
 from mha.nn.fused import fused
 from mha.nn.hidden import Selected, finite, select
-from mha.nn.modes import own_precision, traced, transformed
-from mha.nn.shortcut import usual_call
+from mha.nn.modes import own_precision, readable, traced, transformed
+from mha.nn.shortcut import SHORTEST, usual_call
+from mha.nn.tile_plan import find_plan
+from mha.nn.tiled import only_seen, tiled
 from mha.nn.visible import is_triangle, visible
 
 __all__ = ["attention", "attention_weights"]
@@ -102,38 +104,38 @@ def _composed(call, q, k, v, bias, sinks):
 
 def _fused(call, q, k, v):
     causal, see, given = is_triangle(call), None, Selected(q, k, v)
-    if causal and not traced(k, v) and not finite(k, v):
+    look = not traced(q, k, v) and (causal or call.n_k < SHORTEST)  # in few keys a row of NaN would get lost
+    if look and not finite(q, k, v):
+        if call.mask is None:
+            return _composed(call, q, k, v, None, None)
         causal = False  # the operator multiplies hidden values by zero, and 0 · NaN is NaN
+    if not causal and readable(q, k, v) and q.is_cpu:
+        out = _tiled(call, q, k, v)
+        if out is not None:
+            return out
     if not causal:
         see = visible(call, q.device)
     if see is not None:
         given = select(q, k, v, see)
     if given.spoiled:
         return _composed(call, q, k, v, None, None)
-    out = _on_four_axes(call, given.q, given.k, given.v, see, causal)
+    q, k, v = fold(call, given.q, given.k, given.v)
+    k, v = (x if x.shape[1] == q.shape[1] else x.expand(-1, q.shape[1], -1, -1) for x in (k, v))
+    see = None if see is None else fold_pairs(call, see)
+    out = unfold(call, fused(q, k, v, see, causal, call.scale), given.v.shape[-1])
     return out if given.poison is None else out + given.poison
 
 
-def _on_four_axes(call, q, k, v, see, causal):
-    """Run the fused operator on what it takes: (b, h, n, d), one width, as many key heads as query heads."""
-    if see is not None and see.ndim < 4:
-        see = see.reshape((1,) * (4 - see.ndim) + see.shape)
-    plain = q.ndim == k.ndim == v.ndim == 4
-    if plain and q.shape[:2] == k.shape[:2] == v.shape[:2] and q.shape[3] == v.shape[3]:
-        return fused(q, k, v, see, causal, call.scale)
-    num_heads, per_group, d_value = call.num_heads, call.num_heads // call.num_kv_heads, v.shape[-1]
-    width = max(q.shape[-1], d_value)
-    q, k, v = (_one_batch_axis(F.pad(x, (0, width - x.shape[-1])), call.batch_shape) for x in (q, k, v))
-    if see is not None and see.shape[:-3] != (1,):
-        see = _one_batch_axis(see, call.batch_shape)
-    if per_group > 1:  # each group becomes a sample, and its query heads share the one key head without a copy
-        q = q.reshape(-1, per_group, *q.shape[-2:])
-        k, v = (x.flatten(0, 1).unsqueeze(1).expand(-1, per_group, -1, -1) for x in (k, v))
-        if see is not None and see.shape[:2] != (1, 1):
-            see = see.expand(call.batch, num_heads, -1, -1).reshape(-1, per_group, *see.shape[-2:])
-    out = fused(q, k, v, see, causal, call.scale)[..., :d_value]
-    return out.reshape(*call.weights_shape[:-1], d_value)
-
-
-def _one_batch_axis(x, batch_shape):
-    return x.expand(*batch_shape, *x.shape[-3:]).reshape(-1, *x.shape[-3:])
+def _tiled(call, q, k, v):
+    """Return the output by tiles, or None where that does not pay or would not be exact."""
+    per_group = fold(call, q, k, v)[0].shape[1]
+    plan = find_plan(call, q.dtype, per_group)
+    if plan is None:
+        return None
+    q_, k_, v_ = fold(call, q, k, v)
+    if not finite(q_, k_, v_):
+        q_, k_, v_ = only_seen(q_, k_, v_, plan)
+        if not finite(q_, k_, v_):
+            return None
+    out = tiled(q_, k_, v_, plan, call.scale, lambda: fold_pairs(call, visible(call, q.device)))
+    return unfold(call, out, v.shape[-1])

@@ -9,12 +9,12 @@ import torch.nn.functional as F
 
 from mha.nn import formula
 from mha.nn.hidden import finite
-from mha.nn.modes import transformed
+from mha.nn.modes import traced, transformed
 
-__all__ = ["fused"]
+__all__ = ["backward_op", "forward_op", "fused", "plain_backward"]
 
-_forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
-_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+forward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+backward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 
 
 def fused(q, k, v, see, causal, scale):
@@ -31,7 +31,7 @@ def fused(q, k, v, see, causal, scale):
     if needs_gradient or torch.compiler.is_compiling():
         return _Fused.apply(q, k, v, bias, causal, scale)
     if bias is not None:
-        return _forward(q, k, v, 0.0, False, attn_mask=bias, scale=scale)[0]
+        return forward_op(q, k, v, 0.0, False, attn_mask=bias, scale=scale)[0]
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
 
 
@@ -46,7 +46,7 @@ def _elsewhere(q, k, v, see, causal, scale):
 class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that has one
     @staticmethod
     def forward(ctx, q, k, v, bias, causal, scale):
-        out, lse = _forward(q, k, v, 0.0, causal, attn_mask=bias, scale=scale)
+        out, lse = forward_op(q, k, v, 0.0, causal, attn_mask=bias, scale=scale)
         ctx.save_for_backward(q, k, v, bias, out, lse)
         ctx.rest = causal, scale
         return out
@@ -55,21 +55,30 @@ class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that
     def backward(ctx, d_out):
         (q, k, v, bias, out, lse), (causal, scale) = ctx.saved_tensors, ctx.rest
         if torch.is_grad_enabled() or transformed(d_out):
-            return *_plain_backward(q, k, v, bias, causal, scale, d_out), None, None, None
-        d_q, d_k, d_v = _backward(d_out, q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale)
-        if causal and not finite(d_q) and not finite(k):  # a score of −inf weighs 0, but 0 · inf is NaN
-            d_q, d_k, d_v = _plain_backward(q, k, v, bias, causal, scale, d_out)
+            return *plain_backward(q, k, v, _see(q, k, bias, causal), scale, d_out), None, None, None
+        d_q, d_k, d_v = backward_op(d_out, q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale)
+        if (
+            causal and not traced(d_q) and not finite(d_q) and not finite(k)
+        ):  # a score of −inf weighs 0, but 0 · inf is NaN
+            d_q, d_k, d_v = plain_backward(q, k, v, _see(q, k, bias, causal), scale, d_out)
         return d_q, d_k, d_v, None, None, None
 
 
-def _plain_backward(q, k, v, bias, causal, scale, d_out):
-    see = None if bias is None else bias == 0
+def _see(q, k, bias, causal):
     if causal:
-        see = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+        return torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+    return None if bias is None else bias == 0
+
+
+def plain_backward(q, k, v, see, scale, d_out):
+    """Return the gradients of q, k and v by formulas that can be differentiated again; k and v may have one head."""
     p = formula.weights(q, k, see, scale=scale)
-    dtype = q.dtype
+    dtype, num_kv_heads = q.dtype, k.shape[1]
     q, k, v, d_out = (formula.wide(x) for x in (q, k, v, d_out))
     k = k.where(k.isfinite(), 0.0)
     d_p = d_out @ v.mT
     d_s = p * (d_p - (p * d_p).sum(-1, keepdim=True))
-    return tuple(x.to(dtype) for x in ((d_s @ k) * scale, d_s.mT @ (q * scale), p.mT @ d_out))
+    d_k, d_v = d_s.mT @ (q * scale), p.mT @ d_out
+    if num_kv_heads != q.shape[1]:
+        d_k, d_v = (x.sum(1, keepdim=True) for x in (d_k, d_v))
+    return tuple(x.to(dtype) for x in ((d_s @ k) * scale, d_k, d_v))

@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-__all__ = ["own_precision", "readable", "traced", "transformed", "undisturbed"]
+__all__ = ["batched", "own_precision", "readable", "traced", "transformed", "undisturbed"]
 
 
 def transformed(*tensors):
@@ -18,6 +18,11 @@ def transformed(*tensors):
     if torch.compiler.is_compiling() or forward_ad._current_level < 0:
         return False
     return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+
+
+def batched(x):
+    """Tell whether autograd runs many gradients at once (`is_grads_batched`), and this is all of them."""
+    return torch._C._functorch.is_legacy_batchedtensor(x)
 
 
 def readable(*tensors):
