@@ -24,7 +24,7 @@ def visible(mask, n_q, n_k, *, start, batch=1, num_heads=1, rows=slice(None), ar
 
     `rows` picks query slots; `arange` and `table` make and move arrays, so torch evaluates the same rule on any device.
     """
-    ready = mask.ready(n_q, n_k)
+    ready = mask.ready(n_q, n_k) if isinstance(start, int) else None
     if ready is not None:
         see = table(ready[:, :, rows])
         return see[0, 0] if tuple(see.shape[:2]) == (1, 1) else see

@@ -65,19 +65,21 @@ class KeyPadding(Mask):
         return self.samples, 1
 
     def valid_lengths(self):
-        keep = self._rows()
-        seen = keep.cumsum(-1)
-        return (self.n_k + 1 - (seen == seen[:, -1:]).sum(-1)) * keep.any(-1)
+        valid = self._valid_so_far()
+        return (self.n_k + 1 - (valid == valid[:, -1:]).sum(-1)) * self._rows().any(-1)
 
     def first_keys(self):
-        keep = self._rows()
-        return (keep.cumsum(-1) == 0).sum(-1) * keep.any(-1)
+        return (self._valid_so_far() == 0).sum(-1) * self._rows().any(-1)
 
     def check(self, n_q, n_k, batch=1, num_heads=1):
         if (self.samples, self.n_k) != (batch, n_k):
             raise ValueError(
                 f"mask: key_padding has shape {(self.samples, self.n_k)}: expected (b, j) = {(batch, n_k)}"
             )
+
+    def _valid_so_far(self):
+        """Return how many keys are valid up to each one, itself included."""
+        return (self._rows() * 1).cumsum(-1)
 
     def _rows(self):
         return self.keep.reshape(self.samples, self.n_k)
