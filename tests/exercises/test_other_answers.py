@@ -131,26 +131,22 @@ def weights_again(q, k, lse):
 
 
 def kv_cache_bytes(n, num_layers, num_kv_heads, d_head, itemsize):
-    layer = np.zeros((2, num_kv_heads, n, d_head, itemsize), np.uint8)
-    return sum(layer.nbytes for _ in range(num_layers))
+    position = np.zeros((2, num_layers, num_kv_heads, d_head, itemsize), np.uint8).nbytes
+    return np.array([length * position for length in n.tolist()])
 
 
-def masked_flops(mask, d_head):
-    steps = 0
-    for _ in np.argwhere(mask):
-        for _ in range(d_head):
-            steps += 2 + 2  # multiply and add, for the score and for the mix
-    return steps
+def causal_flops(n, d_head):
+    return (np.cumsum(np.arange(n.max() + 1)) * 4.0 * d_head)[n]
 
 
 def composed_bytes(n, num_heads, d_head, itemsize):
-    wide, square = np.empty((num_heads, n, d_head)).size, np.empty((num_heads, n, n)).size
+    wide, square = num_heads * n * d_head, num_heads * n**2
     scores, softmax, mix = 2 * wide + square, square + square, square + wide + wide
     return (scores + softmax + mix) * itemsize
 
 
 def least_seconds(flops, nbytes, peak, bandwidth):
-    return flops / min(peak, flops / nbytes * bandwidth) if flops else nbytes / bandwidth
+    return flops / np.minimum(peak, flops / nbytes * bandwidth)
 
 
 ANSWERS = {
@@ -183,7 +179,7 @@ ANSWERS = {
     "gradients-4": 8.7,
     "gradients-5": np.log((1 + np.sqrt(0.9)) / (1 - np.sqrt(0.9))),
     "cost-1": kv_cache_bytes,
-    "cost-2": masked_flops,
+    "cost-2": causal_flops,
     "cost-3": composed_bytes,
     "cost-4": least_seconds,
     "cost-5": math.floor((80e9 - 14e9) / np.zeros((2, 32, 32, 4096, 128), np.float16).nbytes),
