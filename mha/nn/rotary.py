@@ -6,7 +6,6 @@ Same meaning as `mha.reference.rotary`; phases are computed in float64 and round
 from dataclasses import dataclass
 
 import torch
-from einops import rearrange, repeat
 
 from mha import shapes
 from mha.nn import checks
@@ -25,10 +24,11 @@ def rotate(
     _check(base, layout)
     checks.tensors(x=x)
     shapes.check_rotary(x, positions, layout)
-    phases = _phases(positions, x.shape[-1], base)
-    x_wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    cos, sin = (repeat(f(phases).to(x_wide.dtype), _DOUBLED[layout], two=2) for f in (torch.cos, torch.sin))
-    return (x_wide * cos + _quarter_turn(x_wide, layout) * sin).to(x.dtype)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    phases = _phases(positions, x.shape[-1], base).unsqueeze(-3)  # the same for all heads
+    cos, sin = phases.cos().to(wide), phases.sin().to(wide)
+    a, b = _PAIRS[layout](x.to(wide))
+    return _JOINED[layout](a * cos - b * sin, b * cos + a * sin).to(x.dtype)
 
 
 def _check(base, layout):
@@ -37,19 +37,16 @@ def _check(base, layout):
         raise ValueError(f"layout is {layout!r}: expected 'half' (pairs c, c + d/2) or 'interleaved' (2c, 2c + 1)")
 
 
-_DOUBLED = {"half": "... n c -> ... 1 n (two c)", "interleaved": "... n c -> ... 1 n (c two)"}
-_PAIRS = {"half": "... (two c) -> two ... c", "interleaved": "... (c two) -> two ... c"}
-_JOINED = {"half": "two ... c -> ... (two c)", "interleaved": "two ... c -> ... (c two)"}
+_PAIRS = {"half": lambda x: x.chunk(2, -1), "interleaved": lambda x: (x[..., 0::2], x[..., 1::2])}
+_JOINED = {
+    "half": lambda a, b: torch.cat((a, b), -1),
+    "interleaved": lambda a, b: torch.stack((a, b), -1).flatten(-2),
+}
 
 
 def _phases(positions, width, base):
     pair = torch.arange(0, width, 2, dtype=torch.float64, device=positions.device)
     return positions.to(torch.float64)[..., None] * base ** (-pair / width)
-
-
-def _quarter_turn(x, layout):
-    first, second = rearrange(x, _PAIRS[layout], two=2)
-    return rearrange(torch.stack((-second, first)), _JOINED[layout])
 
 
 @dataclass(frozen=True)
