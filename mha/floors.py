@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mha import shapes
+from mha.options import hinted
 from mha.text import say
 
 
@@ -18,6 +19,7 @@ class Choice(NamedTuple):
         return "\n".join([self.floor, *(f"  {floor}: {reason}" for floor, reason in self.refused.items())])
 
 
+@hinted
 def which(q, k, v, **options):
     """Return the floor that `mha.attention` would choose for this call, and why each other was refused.
 

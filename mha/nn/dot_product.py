@@ -20,10 +20,12 @@ from mha.nn.shortcut import SHORTEST, usual_call
 from mha.nn.tile_plan import find_plan
 from mha.nn.tiled import only_seen, tiled
 from mha.nn.visible import is_triangle, visible
+from mha.options import hinted
 
 __all__ = ["attention", "attention_weights"]
 
 
+@hinted
 def attention(
     q: "Float[Tensor, '*b h i d']",
     k: "Float[Tensor, '*b g j d']",
@@ -59,6 +61,7 @@ def attention(
         return _fused(call, q, k, v)
 
 
+@hinted
 def attention_weights(
     q: "Float[Tensor, '*b h i d']",
     k: "Float[Tensor, '*b g j d']",

@@ -11,6 +11,7 @@ from mha.nn.dot_product import attention, scores
 from mha.nn.hidden import Selected, select
 from mha.nn.modes import own_precision, transformed
 from mha.nn.visible import visible
+from mha.options import hinted
 
 __all__ = ["Stats", "attention_stats"]
 
@@ -25,6 +26,7 @@ class Stats(NamedTuple):
     entropy: Any  # in nats, of the weights of the visible keys made to sum to 1; 0 for an empty row
 
 
+@hinted
 def attention_stats(
     q: "Float[Tensor, '*b h i d']",
     k: "Float[Tensor, '*b g j d']",

@@ -1,13 +1,19 @@
 """What attention means: NumPy, float64, in the order of the equations."""
 
+from mha.options import hinted
+from mha.reference import dot_product
 from mha.reference.cache import Cache, cached_attention
-from mha.reference.dot_product import Stats, attention, attention_stats, attention_weights, log_sum_exp, softmax
+from mha.reference.dot_product import Stats, log_sum_exp, softmax
 from mha.reference.gate import gated
 from mha.reference.gradients import Gradients, attention_backward, softmax_backward, softmax_jacobian
 from mha.reference.heads import head_contributions, head_outputs, join_heads, multi_head_attention, split_heads
 from mha.reference.norm import rms_norm
 from mha.reference.query_key_value import cross_attention, self_attention, soft_lookup
 from mha.reference.rotary import rotate
+
+attention = hinted(dot_product.attention)
+attention_stats = hinted(dot_product.attention_stats)
+attention_weights = hinted(dot_product.attention_weights)
 
 __all__ = [
     "Cache",
