@@ -11,20 +11,24 @@ from mha.nn.dot_product import attention, attention_weights
 from mha.nn.heads import MultiHeadAttention, join_heads, split_heads
 from mha.nn.norm import AfterPosition
 from mha.nn.onnx import to_onnx
-from mha.nn.rotary import Rotary, rotate
+from mha.nn.relative import RelativeBias, relative_buckets
+from mha.nn.rotary import Rotary, RotaryFrequencies, rotate
 from mha.nn.row_stats import Stats, attention_stats
 
 __all__ = [
     "AfterPosition",
     "Cache",
     "MultiHeadAttention",
+    "RelativeBias",
     "Rotary",
+    "RotaryFrequencies",
     "Stats",
     "attention",
     "attention_stats",
     "attention_weights",
     "cached_attention",
     "join_heads",
+    "relative_buckets",
     "rotate",
     "split_heads",
     "to_onnx",

@@ -10,7 +10,7 @@ import torch
 from mha import shapes
 from mha.nn import checks
 
-__all__ = ["Rotary", "rotate"]
+__all__ = ["Rotary", "RotaryFrequencies", "rotate"]
 
 
 def rotate(
@@ -24,8 +24,11 @@ def rotate(
     _check(base, layout)
     checks.tensors(x=x)
     shapes.check_rotary(x, positions, layout)
-    wide = torch.promote_types(x.dtype, torch.float32)
-    phases = _phases(positions, x.shape[-1], base).unsqueeze(-3)  # the same for all heads
+    return _turned(x, _phases(positions, x.shape[-1], base), layout)
+
+
+def _turned(x, phases, layout):
+    wide, phases = torch.promote_types(x.dtype, torch.float32), phases.unsqueeze(-3)  # the same for all heads
     cos, sin = phases.cos().to(wide), phases.sin().to(wide)
     a, b = _PAIRS[layout](x.to(wide))
     return _JOINED[layout](a * cos - b * sin, b * cos + a * sin).to(x.dtype)
@@ -62,3 +65,24 @@ class Rotary:
     def rotate(self, x, positions):
         """Turn queries or keys (b, h, n, d) by their positions, (n,) or (b, n)."""
         return rotate(x, positions, base=self.base, layout=self.layout)
+
+
+@dataclass(frozen=True)
+class RotaryFrequencies:
+    """A position scheme like `Rotary` whose pairs turn by frequencies of their own, such as those of YaRN."""
+
+    frequencies: tuple[float, ...]
+    layout: str = "half"
+
+    def __post_init__(self):
+        for frequency in self.frequencies:
+            checks.number("frequencies", frequency)
+        _check(1.0, self.layout)
+
+    def rotate(self, x, positions):
+        """Turn queries or keys (b, h, n, d) by their positions, (n,) or (b, n)."""
+        shapes.check_rotary(x, positions, self.layout)
+        if x.shape[-1] != 2 * len(self.frequencies):
+            raise ValueError(f"x has width {x.shape[-1]}: expected {2 * len(self.frequencies)}, a pair a frequency")
+        table = torch.tensor(self.frequencies, dtype=torch.float64, device=x.device)
+        return _turned(x, positions.to(torch.float64)[..., None] * table, self.layout)

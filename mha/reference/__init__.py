@@ -9,6 +9,7 @@ from mha.reference.gradients import Gradients, attention_backward, softmax_backw
 from mha.reference.heads import head_contributions, head_outputs, join_heads, multi_head_attention, split_heads
 from mha.reference.norm import rms_norm
 from mha.reference.query_key_value import cross_attention, self_attention, soft_lookup
+from mha.reference.relative import relative_bias, relative_buckets
 from mha.reference.rotary import rotate
 
 attention = hinted(dot_product.attention)
@@ -31,6 +32,8 @@ __all__ = [
     "join_heads",
     "log_sum_exp",
     "multi_head_attention",
+    "relative_bias",
+    "relative_buckets",
     "rms_norm",
     "rotate",
     "self_attention",

@@ -1,0 +1,58 @@
+"""Relative positions as a bias: one learned number a head for each bucket of distances (Raffel et al. 2020)."""
+
+import math
+
+import torch
+from einops import rearrange
+from torch import nn
+
+from mha.integers import count
+
+__all__ = ["RelativeBias", "relative_buckets"]
+
+
+def relative_buckets(
+    distances: "Int[Tensor, '*b']", *, num_buckets=32, max_distance=128, bidirectional=True
+) -> "Int[Tensor, '*b']":
+    """Return the bucket of each distance, position of the key minus position of the query.
+
+    Half of the buckets hold one distance each; the others hold ranges that grow like powers, and the last holds all
+    from `max_distance` on. With `bidirectional` half of all buckets are for keys ahead; without it, keys ahead share
+    the bucket 0 with the key at the query itself.
+    """
+    ahead = num_buckets // 2 * (distances > 0) if bidirectional else 0
+    far = distances.abs() if bidirectional else (-distances).clamp(min=0)
+    size = num_buckets // 2 if bidirectional else num_buckets
+    exact = size // 2
+    growth = (far.clamp(min=exact).double() / exact).log() / math.log(max_distance / exact) * (size - exact)
+    return ahead + torch.where(far < exact, far, (exact + growth.long()).clamp(max=size - 1))
+
+
+class RelativeBias(nn.Module):
+    """A position scheme for `MultiHeadAttention(position=...)`, as in T5: scores gain by distance, head by head.
+
+    Layers may share one. `weight` is (num_buckets, num_heads) and begins at zero.
+    """
+
+    def __init__(self, num_heads, *, num_buckets=32, max_distance=128, bidirectional=True, device=None, dtype=None):
+        super().__init__()
+        least = 4 if bidirectional else 2
+        exact = count("num_buckets", num_buckets, least=least) // least
+        count("max_distance", max_distance, least=exact + 1)
+        self.max_distance, self.bidirectional = max_distance, bidirectional
+        options = {"device": device, "dtype": dtype}
+        self.weight = nn.Parameter(torch.zeros(num_buckets, count("num_heads", num_heads, least=1), **options))
+
+    def bias(
+        self, q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"
+    ) -> "Float[Tensor, '*b h i j']":
+        """Return what each head adds to the score of each pair: the entry of its bucket."""
+        distances = k_positions[..., None, :] - q_positions[..., :, None]
+        options = {"max_distance": self.max_distance, "bidirectional": self.bidirectional}
+        buckets = relative_buckets(distances, num_buckets=len(self.weight), **options)
+        return rearrange(self.weight[buckets], "... i j h -> ... h i j")
+
+    def extra_repr(self):
+        num_buckets, num_heads = self.weight.shape
+        options = f"max_distance={self.max_distance}, bidirectional={self.bidirectional}"
+        return f"{num_heads}, num_buckets={num_buckets}, {options}"
