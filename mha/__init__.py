@@ -10,6 +10,7 @@ _MODULES = {  # and the extra that each needs
     "alt": None,
     "analysis": None,
     "book": "book",
+    "conformance": None,
     "cost": None,
     "data": "data",
     "dropout": None,

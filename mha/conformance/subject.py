@@ -1,0 +1,81 @@
+"""An adapter under examination: NumPy in, NumPy out, whatever it computes with."""
+
+import numpy as np
+
+INPUTS = ("q", "k", "v", "bias", "sinks")  # what has a gradient
+
+
+class Subject:
+    """The calls that cases make. Every array goes in and comes out as NumPy's."""
+
+    def __init__(self, adapter):
+        self.adapter = adapter
+        self.arrays = adapter.arrays
+        self.differentiates = adapter.backward is not None or self.arrays.exact_derivatives
+
+    def attend(self, q, k, v, *, as_given=False, **options):
+        """Return the output; with `as_given`, of the library's own function, its mask not converted."""
+        own = as_given and self.adapter.as_given is not None
+        return self._call(self.adapter.as_given if own else self.adapter.attend, q, k, v, **options)
+
+    def attend_beside_weights(self, q, k, v, **options):
+        """Return the output of a call that also gives the weights."""
+        return self._call(self.adapter.both, q, k, v, **options)
+
+    def weights(self, q, k, v, **options):
+        return self._call(self.adapter.weights, q, k, v, **options)
+
+    def stat(self, name, q, k, v, **options):
+        """Return lse, max_logit or entropy."""
+        return self._call(lambda *inputs, **given: self.adapter.stats(*inputs, **given)[name], q, k, v, **options)
+
+    def rotate(self, x, positions):
+        return self._call(self.adapter.rotate, x, positions)
+
+    def gradients(self, q, k, v, *, d_output, **options):
+        """Return the gradients of sum(output · d_output) by the name of the input."""
+        if self.adapter.backward is not None:
+            return self.adapter.backward(q, k, v, d_output, **options)
+        names, inputs, f = self._function(q, k, v, options)
+        with self.arrays.session():
+            found = self.arrays.gradients(f, inputs, self._enter(d_output))
+            return {name: self.arrays.leave(x) for name, x in zip(names, found, strict=True)}
+
+    def second(self, q, k, v, *, d_output, tangents, **options):
+        """Return the gradients of sum(gradients · tangents) by the name of the input."""
+        names, inputs, f = self._function(q, k, v, options)
+        with self.arrays.session():
+            tangents = [self._enter(tangents[name]) for name in names]
+            found = self.arrays.second(f, inputs, self._enter(d_output), tangents)
+            return {name: self.arrays.leave(x) for name, x in zip(names, found, strict=True)}
+
+    def forward(self, q, k, v, *, tangents, **options):
+        """Return the derivative of the output along the tangents."""
+        names, inputs, f = self._function(q, k, v, options)
+        with self.arrays.session():
+            return self.arrays.leave(self.arrays.forward(f, inputs, [self._enter(tangents[n]) for n in names]))
+
+    def rounding(self, got):
+        """Return the rounding unit in which this output was computed."""
+        return max(float(np.finfo(x).eps) / 2 for x in (got.dtype, self.adapter.dtype) if np.dtype(x).kind == "f")
+
+    def _enter(self, x):
+        """Return an array of the library; float64 in the dtype that the function takes."""
+        return self.arrays.enter(x.astype(self.adapter.dtype) if getattr(x, "dtype", None) == np.float64 else x)
+
+    def _call(self, function, *inputs, **options):
+        with self.arrays.session():
+            inputs = [self._enter(x) for x in inputs]
+            return self.arrays.leave(function(*inputs, **{k: self._enter(x) for k, x in options.items()}))
+
+    def _function(self, q, k, v, options):
+        """Return the names and values of what is differentiated, and the output as a function of it."""
+        differentiable = {"q": q, "k": k, "v": v} | {name: x for name, x in options.items() if name in INPUTS}
+        with self.arrays.session():
+            rest = {name: self._enter(x) for name, x in options.items() if name not in INPUTS}
+            inputs = [self._enter(x) for x in differentiable.values()]
+
+        def f(q, k, v, *more):
+            return self.adapter.attend(q, k, v, **dict(zip([*differentiable][3:], more, strict=True)), **rest)
+
+        return [*differentiable], inputs, f
