@@ -10,7 +10,7 @@ import pytest
 
 from browser.visit import picture, served, still_controls, visit
 from mha import masks, reference
-from mha.widgets import DotProduct, HeadMaps, Heads
+from mha.widgets import DotProduct, HeadMaps, Heads, Lookup
 
 pytestmark = pytest.mark.browser
 
@@ -61,6 +61,7 @@ def widgets():
         DotProduct(TOKENS, q[1], k[1]),
         Heads(TOKENS, q, k),
         HeadMaps(TOKENS, maps, layer=2, head=1, query=6),
+        Lookup(range(0, 24, 3), range(8), period=24, query=7.5),
     ]
 
 
@@ -86,7 +87,11 @@ def disturbed(page):
     found = []
     for moved, live in enumerate(lives):
         before = [picture(other) for other in lives]
-        live.locator(".mha-chip").nth(1).click()
+        chips = live.locator(".mha-chip")
+        if chips.count():
+            chips.nth(1).click()
+        else:
+            live.locator("input").first.press("ArrowRight")
         changed = [other for other, old in enumerate(before) if picture(lives[other]) != old]
         found += [(moved, other) for other in changed if other != moved]
         assert moved in changed
@@ -97,7 +102,7 @@ def disturbed(page):
 def test_every_control_moves_its_picture(browser, address):
     with visit(browser, address) as (page, seen):
         lives = page.locator(".mha-live").all()
-        assert [still_controls(live) for live in lives] == [[], [], [], []]
+        assert [still_controls(live) for live in lives] == [[]] * len(widgets())
         assert disturbed(page) == []
         assert (seen.outside, seen.errors) == ([], [])
 
@@ -139,7 +144,7 @@ def test_live_picture_is_the_still(browser, folder):
 
 def test_click_on_the_picture_chooses(browser, folder):
     with visit(browser, f"file://{folder}/index.html") as (page, _):
-        dot_product, _, heads, head_maps = page.locator(".mha-live").all()
+        dot_product, _, heads, head_maps, lookup = page.locator(".mha-live").all()
         dot_product.locator("svg rect.pick[data-value='5']").click()
         assert "Query 5, “some”" in dot_product.locator("[aria-live]").inner_text()
         assert dot_product.get_by_role("radio").nth(5).is_checked()
@@ -150,6 +155,10 @@ def test_click_on_the_picture_chooses(browser, folder):
         said = head_maps.locator("[aria-live]").inner_text()
         assert said.startswith("Layer 3, head 2: ")
         assert "Query 4, “.”" in said
+        lookup.locator("svg circle.pick[data-value='9']").click()
+        assert (
+            lookup.locator("[aria-live]").inner_text().startswith("Asked at 9 with temperature 0.10, the table answers")
+        )
 
 
 def test_arrow_keys_move_through_all_heads(browser, folder):
