@@ -103,7 +103,7 @@ class Table:
     """A flat array that is read by the span: `table[span]` is the span, or the truth, of its entries there."""
 
     def __init__(self, values):
-        self.values = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+        self.values = np.asarray(values)
         self._runs = [(self.values, self.values)]  # level k: the extremes of the 2**k entries from each index on
 
         self.shape = self.values.shape

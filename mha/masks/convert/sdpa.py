@@ -3,9 +3,9 @@
 import numpy as np
 
 from mha.masks.convert.optional import library
+from mha.masks.counting import count_pairs
 from mha.masks.distances import Window
 from mha.masks.evaluate import query_start
-from mha.masks.tiles import count_pairs
 
 __all__ = ["to_onnx", "to_sdpa"]
 
