@@ -5,7 +5,7 @@ from mha.integers import count
 
 
 def kv_cache_bytes(n, num_kv_heads, d_head, *, d_value=None, num_layers=1, batch=1, itemsize=2):
-    """Return the size of the keys and values of n positions: 2 · n · G · d numbers a layer.
+    """Return the size of the keys and values of n positions, in bytes.   Book: {eq}`kv-cache-size`.
 
     `d_value` is the width of a value if it is not that of a key.
     """

@@ -2,14 +2,14 @@
 
 
 def arithmetic_intensity(flops, nbytes):
-    """Return the operations done for each byte moved."""
+    """Return the operations done for each byte moved.   Book: {eq}`arithmetic-intensity`."""
     if nbytes == 0:
         raise ValueError("nbytes is 0: expected at least 1, an intensity is operations for each byte moved")
     return _amount("flops", flops) / _amount("nbytes", nbytes)
 
 
 def attainable_flops(intensity, *, peak, bandwidth):
-    """Return the operations a second that a machine reaches at most, at this intensity.
+    """Return the operations a second that a machine reaches at most, at this intensity.   Book: {eq}`roofline`.
 
     `peak` is its largest rate of operations and `bandwidth` its rate of bytes, both a second.
     """
@@ -17,7 +17,7 @@ def attainable_flops(intensity, *, peak, bandwidth):
 
 
 def roofline_seconds(flops, nbytes, *, peak, bandwidth):
-    """Return the least time of a piece of work: that of its operations or that of its bytes, whichever is longer."""
+    """Return the least time of a piece of work: that of its operations or of its bytes.   Book: {eq}`roofline`."""
     peak, bandwidth = _rate("peak", peak), _rate("bandwidth", bandwidth)
     return max(_amount("flops", flops) / peak, _amount("nbytes", nbytes) / bandwidth)
 

@@ -4,7 +4,7 @@ from mha.cost.sizes import counts, head_counts, tensors
 
 
 def composed_traffic(n, num_heads, d_head, *, n_k=None, num_kv_heads=None, d_value=None, batch=1, itemsize=2):
-    """Return the bytes that three separate operators move: scores, softmax, mix.
+    """Return the bytes that three separate operators move: scores, softmax, mix.   Book: {eq}`attention-bytes`.
 
     The n × n_k numbers of a head pass four times: the scores are written and read, and so are the weights. A mask
     takes nothing away from that.
@@ -15,7 +15,7 @@ def composed_traffic(n, num_heads, d_head, *, n_k=None, num_kv_heads=None, d_val
 
 
 def fused_traffic(n, num_heads, d_head, *, n_k=None, num_kv_heads=None, d_value=None, tile=None, batch=1, itemsize=2):
-    """Return the bytes that one operator moves which never writes scores.
+    """Return the bytes that one operator moves which never writes scores.   Book: {eq}`attention-bytes`.
 
     Each of q, k, v and the output passes once, and less is not possible. If only `tile` rows of queries fit the fast
     memory at a time, k and v are read once for each tile; the query heads of one key head share its tiles.
