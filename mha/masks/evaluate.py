@@ -24,14 +24,15 @@ def visible(mask, n_q, n_k, *, start, batch=1, num_heads=1, rows=slice(None), ar
 
     `rows` picks query slots; `arange` and `table` make and move arrays, so torch evaluates the same rule on any device.
     """
-    ready = mask.ready(n_q, n_k) if isinstance(start, int) else None
+    one = not hasattr(start, "shape")  # an integer for all samples, symbolic where torch exports
+    ready = mask.ready(n_q, n_k) if one else None
     if ready is not None:
         see = table(ready[:, :, rows])
         return see[0, 0] if tuple(see.shape[:2]) == (1, 1) else see
-    start = start if isinstance(start, int) else table(start)
+    start = start if one else table(start)
     b, h = arange(batch)[:, None, None, None], arange(num_heads)[None, :, None, None]
     i, j = arange(n_q)[rows][:, None], arange(n_k)
-    positions = (start if isinstance(start, int) else start.reshape(-1, 1, 1, 1)) + i
+    positions = (start if one else start.reshape(-1, 1, 1, 1)) + i
     see = mask.placed(start).on_tables(table)(b, h, positions, j)
     if tuple(see.shape[-2:]) != (len(i), n_k):
         see = see & ((i >= 0) & (j >= 0))
