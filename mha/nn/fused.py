@@ -11,7 +11,7 @@ from mha.nn import formula
 from mha.nn.hidden import finite
 from mha.nn.modes import traced, transformed
 
-__all__ = ["backward_op", "forward_op", "fused", "plain_backward"]
+__all__ = ["backward_op", "forward_op", "fused", "plain_backward", "unit_stride"]
 
 forward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 backward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -22,8 +22,7 @@ def fused(q, k, v, see, causal, scale):
 
     `see` broadcasts to (b, h, i, j) or is None; `causal` is for as many queries as keys.
     """
-    if not q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:  # else the operator reads other memory
-        q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
+    q, k, v = unit_stride(q, k, v)
     needs_gradient = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     if not q.is_cpu:
         return _elsewhere(q, k, v, see, causal, scale)
@@ -41,6 +40,13 @@ def _elsewhere(q, k, v, see, causal, scale):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
     empty = ~see.any(-1, keepdim=True)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=see | empty, scale=scale).masked_fill(empty, 0.0)
+
+
+def unit_stride(*tensors):
+    """Return the tensors with rows that lie in one piece: the operator takes it for granted and reads other memory."""
+    if all(x.stride(-1) == 1 for x in tensors):
+        return tensors
+    return tuple(x if x.stride(-1) == 1 else x.contiguous() for x in tensors)
 
 
 class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that has one

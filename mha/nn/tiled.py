@@ -8,7 +8,7 @@ import math
 
 import torch
 
-from mha.nn.fused import backward_op, forward_op, plain_backward
+from mha.nn.fused import backward_op, forward_op, plain_backward, unit_stride
 from mha.nn.modes import batched, transformed
 
 __all__ = ["only_seen", "tiled"]
@@ -16,6 +16,7 @@ __all__ = ["only_seen", "tiled"]
 
 def tiled(q, k, v, steps, scale, see):
     """Mix the values of the visible keys, step by step; q, k and v folded. `see()` gives the visible pairs, folded."""
+    q, k, v = unit_stride(q, k, v)
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         return _Tiled.apply(q, k, v, steps, scale, see)
     return _forward(q, k, v, steps, scale)[0]

@@ -100,6 +100,21 @@ def test_any_leading_axes(batch, heads, calls):
     assert shared.shape == out.shape
 
 
+@pytest.mark.parametrize("name", ["q", "k", "v", "d_out"])
+def test_a_view_equals_its_copy(name):
+    """The operator reads other memory where the entries of a row do not lie side by side."""
+    given = dict(zip(("q", "k", "v", "d_out"), [*draw(), torch.randn(B, 6, N_Q, 3).double()], strict=True))
+    given = {key: x.detach() for key, x in given.items()}
+    answers = []
+    for view in (lambda x: x), (lambda x: torch.stack([x, x + 1], dim=-1).flatten(-2)[..., ::2]):
+        leaves = [(view(given[key]) if key == name else given[key]).requires_grad_() for key in "qkv"]
+        out = attention(*leaves, mask=masks.window(4, 1))
+        d_out = view(given["d_out"]) if name == "d_out" else given["d_out"]
+        answers.append((out, *torch.autograd.grad(out, leaves, d_out)))
+    for one, other in zip(*answers, strict=True):
+        assert_equal(one, other, atol=1e-14)
+
+
 @pytest.mark.parametrize("n_q", [1, 5, 31])
 @pytest.mark.parametrize("n_k", [1, 7, 31])
 def test_lengths_around_a_tile(n_q, n_k):
