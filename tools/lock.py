@@ -35,7 +35,7 @@ def resolve(constraints: list[str]) -> dict[str, str]:
         constraint.write_text("\n".join(constraints), "utf-8")
         pip = [sys.executable, "-m", "pip", "install", "-qq", "--dry-run", "--ignore-installed"]
         pip += ["--python-version", OLDEST, "--only-binary", ":all:"]
-        subprocess.run([*pip, "-c", constraint, "--report", report, ".[all]"], cwd=ROOT, check=True)
+        subprocess.run([*pip, "-c", constraint, "--report", report, ".[all,conformance]"], cwd=ROOT, check=True)
         found = [item["metadata"] for item in json.loads(report.read_text("utf-8"))["install"]]
     # Version.public: torch 2.13.0+cpu here is torch 2.13.0 for everyone.
     return {canonicalize_name(item["name"]): Version(item["version"]).public for item in found}
