@@ -11,6 +11,7 @@ from torch import nn
 from mha import masks
 from mha.models.naming import renamed
 from mha.models.probe import attention_maps
+from mha.nn.cache import Cache
 from mha.nn.heads import MultiHeadAttention
 from mha.nn.rotary import Rotary
 
@@ -64,6 +65,11 @@ class Block(nn.Module):
         x = x + self.attention(self.attention_norm(x), mask=mask)
         return x + self.mlp(self.mlp_norm(x))
 
+    def step(self, x, cache, mask):
+        found, cache = self.attention.step(self.attention_norm(x), cache, mask=mask)
+        x = x + found
+        return x + self.mlp(self.mlp_norm(x)), cache
+
 
 class Llama(nn.Module):
     """Tokens (batch, length) to the logits of the next token (batch, length, vocabulary)."""
@@ -81,7 +87,27 @@ class Llama(nn.Module):
         x = self.embed(tokens)
         for block in self.blocks:
             x = block(x, visible)
-        return self.norm(x) @ self.embed.weight.T
+        return self.logits(x)
+
+    def step(self, tokens, caches, *, mask=None, last=False):
+        """Return the logits of the next tokens of each sequence, or of the last one alone, and the longer caches.
+
+        There is a cache for each layer: start with `model.caches()`. `mask` is about all tokens, old and new.
+        """
+        visible = masks.causal if mask is None else masks.causal & mask
+        x, longer = self.embed(tokens), []
+        for block, cache in zip(self.blocks, caches, strict=True):
+            x, cache = block.step(x, cache, visible)
+            longer.append(cache)
+        return self.logits(x[:, -1:] if last else x), longer
+
+    def logits(self, x):
+        """Compare what the last layer left with every token that there is: (…, d_model) to (…, vocabulary)."""
+        return nn.functional.linear(self.norm(x), self.embed.weight)
+
+    def caches(self, padding=0):
+        """Return an empty cache a layer, for sequences with so many tokens of padding in front: one number, or (b,)."""
+        return [Cache(-padding)] * len(self.blocks)
 
     def attention_maps(self, tokens, *, mask=None) -> torch.Tensor:
         """Return the weights of every head in this very pass: (layers, batch, heads, queries, keys)."""
