@@ -41,7 +41,7 @@ def places(mask, q, k, positions=None, context_positions=None, *, same=False):
             start = start.to(q.device).reshape(*batch, 1)
         first = 0 if context_positions is None else _first("context_positions", keys)
         positions = first + start + torch.arange(n_q, device=q.device)
-    if not given or mask is None or not _goes_by_position(mask) or 0 in (n_q, n_k):
+    if not given or mask is None or not mask.compares_positions() or 0 in (n_q, n_k):
         return Places(positions, keys, None)
     q_start = (_first("positions", positions) - _first("context_positions", keys))[..., 0]
     if q_start.ndim == 0 and q_start.device.type == "cpu" and readable(q_start):
@@ -58,6 +58,8 @@ def turned(position, q, k, q_positions, k_positions):
     """Return q and k as a position scheme turns them, if it does."""
     if not hasattr(position, "rotate"):
         return q, k
+    if q_positions is k_positions:
+        return position.rotate(torch.cat((q, k), -3), q_positions).split((q.shape[-3], k.shape[-3]), -3)
     return position.rotate(q, q_positions), position.rotate(k, k_positions)
 
 
@@ -81,11 +83,3 @@ def _first(name, positions):
     if positions.device.type == "cpu" and readable(positions):
         checks.consecutive(name, positions)
     return positions[..., :1] if positions.shape[-1] else positions.new_zeros(1)
-
-
-def _goes_by_position(mask):
-    """Tell whether a term of the mask compares positions; lengths and arrays go by slot alone."""
-    parts = [part for part in mask.params() if isinstance(part, masks.Mask)]
-    if parts:
-        return any(map(_goes_by_position, parts))
-    return not isinstance(mask, masks.Dense | masks.Lengths)
