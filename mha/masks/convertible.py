@@ -1,6 +1,7 @@
 """A mask as the arguments of other libraries' attention, each with its own polarity and its own place for queries.
 
-Every conversion means exactly what `mask.dense(n_q, n_k, q_start)` shows, or raises and names what cannot be said.
+Every conversion returns the arguments that say exactly what `mask.dense(n_q, n_k, q_start)` shows, and leaves out
+those whose default says it; or it raises and names what cannot be said.
 `mha.masks.convert` does the work and holds the ways back, and a table of which mask goes where.
 """
 
@@ -9,7 +10,7 @@ class Convertible:
     """What a mask says to other libraries."""
 
     def to_torch_mha(self, n_q, n_k, *, batch=None, num_heads=None, q_start=None):
-        """Return both mask arguments of torch.nn.MultiheadAttention, boolean, True = hidden; None where all is seen.
+        """Return the mask arguments of torch.nn.MultiheadAttention, boolean, True = hidden.
 
         Keys that a sample hides from all queries are its `key_padding_mask`, (b, j); the rest is the `attn_mask`,
         (i, j) or, if samples or heads differ, (b·h, i, j). `batch` and `num_heads` are needed where the mask does not
@@ -36,20 +37,21 @@ class Convertible:
         return to_flex(self, n_q, n_k, size=size, q_start=q_start, device=device)
 
     def to_flash(self, n_q, n_k, q_start=None):
-        """Return the arguments of flash-attention: `causal` and `window_size`, −1 for no bound.
+        """Return the arguments of flash-attention: `causal`, or `window_size` with −1 for no bound.
 
-        `lengths` and `segments` pack the batch end to end: then `cu_seqlens_q`, `cu_seqlens_k`, `max_seqlen_q` and
-        `max_seqlen_k` go to flash_attn_varlen_func, with all queries of every sample and, of its keys, the first n[b]
-        or all. What these arguments cannot say raises.
+        `lengths` and `segments` pack the batch end to end for flash_attn_varlen_func: `cu_seqlens_q`, `cu_seqlens_k`,
+        `max_seqlen_q` and `max_seqlen_k`. Of its keys a sample packs the first n[b], with segments all; of its
+        queries all but those that a causal mask or a window puts past the last valid key, which are padding too.
+        What these arguments cannot say raises.
         """
         from mha.masks.convert.flash import to_flash
 
         return to_flash(self, n_q, n_k, q_start)
 
     def to_onnx(self, n_q, n_k, q_start=None):
-        """Return `attn_mask`, an array or None, and the attribute `is_causal` of ONNX's Attention (opset 23).
+        """Return the input `attn_mask`, an array, or the attribute `is_causal` of ONNX's Attention (opset 23).
 
-        True means attend; `is_causal` is pinned to the upper left.
+        True means attend; the triangle is pinned to the upper left. {} if all is visible.
         """
         from mha.masks.convert.sdpa import to_onnx
 

@@ -15,6 +15,7 @@ from mha.masks.padding import KeyPadding, Lengths
 __all__ = ["to_flash"]
 
 UNBOUNDED = -1
+PADDED = Lengths, KeyPadding
 
 
 class Sequences(NamedTuple):
@@ -28,20 +29,22 @@ class Sequences(NamedTuple):
 
 
 def to_flash(mask, n_q, n_k, q_start=None):
-    """Return {"causal": …, "window_size": …} and, of packed sequences, their lengths; see `Mask.to_flash`."""
+    """Return {"causal": True} or {"window_size": …} and, of packed sequences, their lengths; see `Mask.to_flash`."""
     start = np.reshape(in_numpy(query_start(mask, n_q, n_k, q_start)), -1)
-    mask.check(n_q, n_k, *mask._sizes_from(start))
+    samples, heads = mask._sizes_from(start)
+    mask.check(n_q, n_k, samples, heads)
     terms = mask.terms() if isinstance(mask, And) else [mask]
-    packed = [x for x in (_sequences(term, n_q, n_k) for term in terms) if x is not None]
+    bounds = zip(*map(_window, terms), strict=True)
+    left, right = (min((x for x in sides if x is not None), default=None) for sides in bounds)
+    bounded = left is not None or right is not None
+    packed = [_of_segments(term, samples) for term in terms if isinstance(term, Segments)]
+    packed += [_of_lengths(x, n_q, n_k, start if bounded else None) for x in terms if isinstance(x, PADDED)]
     if len(packed) > 1:
         raise _refusal(mask, "sequences are packed by one term alone, lengths or segments")
     sequences = packed[0] if packed else None
-    bounds = zip(*map(_window, terms), strict=True)
-    left, right = (min((x for x in sides if x is not None), default=None) for sides in bounds)
-    if left is not None or right is not None:
+    if bounded:
         left, right = _pinned(left, right, _shift(start, n_q, n_k, sequences))
-    window = {"causal": right == 0, "window_size": tuple(UNBOUNDED if x is None else x for x in (left, right))}
-    return window if sequences is None else window | _packed(sequences)
+    return _bounded(left, right) | ({} if sequences is None else _packed(sequences))
 
 
 def _window(term):
@@ -50,26 +53,25 @@ def _window(term):
         return None, 0
     if isinstance(term, Window):
         return term.left, term.right
-    if isinstance(term, (Lengths, KeyPadding, Segments)):
+    if isinstance(term, (*PADDED, Segments)):
         return None, None
     raise _refusal(term, "they know causal, window, lengths and segments, joined by &")
 
 
-def _sequences(term, n_q, n_k):
-    if isinstance(term, Segments):
-        return _of_segments(term)
-    if not isinstance(term, (Lengths, KeyPadding)):
-        return None
+def _of_lengths(term, n_q, n_k, start):
+    """Return the sequences of padded samples. Where positions count, queries past the last key are padding too."""
     n = in_numpy(term.valid_lengths())
     if isinstance(term, KeyPadding) and (in_numpy(term.keep).reshape(-1, n_k) != (np.arange(n_k) < n[:, None])).any():
         raise _refusal(term, "keys before or between the valid ones must be cut out of k and v by hand")
-    rows = np.full(len(n), n_q)
+    rows = np.full(len(n), n_q) if start is None else np.clip(n - start, 0, n_q)
     return Sequences(rows, n, rows, n, np.arange(len(n)))
 
 
-def _of_segments(term):
+def _of_segments(term, samples):
+    if term.samples != samples:
+        raise _refusal(term, f"there are {samples} samples, and each needs its ids")
     sequences = []
-    rows = (in_numpy(ids).reshape(term.samples, -1) for ids in (term.q_ids, term.k_ids))
+    rows = (in_numpy(ids).reshape(samples, -1) for ids in (term.q_ids, term.k_ids))
     for sample, (q_ids, k_ids) in enumerate(zip(*rows, strict=True)):
         if (np.diff(q_ids) < 0).any() or (np.diff(k_ids) < 0).any():
             raise _refusal(term, "the slots of a sequence must lie together, ids in increasing order")
@@ -80,11 +82,11 @@ def _of_segments(term):
 
 
 def _shift(start, n_q, n_k, sequences):
-    """Return how far behind flash-attention's own place the queries stand; it puts the last query at the last key."""
+    """Return how far before flash-attention's own place the queries stand; it puts the last query at the last key."""
     if sequences is None:
         shifts = n_k - n_q - start
     else:
-        first = np.broadcast_to(start, max(len(start), 1 + sequences.samples.max(initial=0)))[sequences.samples]
+        first = start[sequences.samples] if len(start) > 1 else start
         shifts = (sequences.k_ends - sequences.q_ends - first)[sequences.n_q * sequences.n_k > 0]
     if len(np.unique(shifts)) > 1:
         raise ValueError(
@@ -103,6 +105,12 @@ def _pinned(left, right, shift):
             "queries, the last at the last key, and its windows hold the query's own key: make n_q or n_k fit"
         )
     return left, right
+
+
+def _bounded(left, right):
+    if left is None:
+        return {None: {}, 0: {"causal": True}}.get(right, {"window_size": (UNBOUNDED, right)})
+    return {"window_size": (left, UNBOUNDED if right is None else right)}
 
 
 def _packed(sequences):

@@ -12,20 +12,20 @@ __all__ = ["to_onnx", "to_sdpa"]
 
 def to_sdpa(mask, n_q, n_k, q_start=None):
     """Return {}, {"is_causal": True} or {"attn_mask": …}; see `Mask.to_sdpa`."""
-    pairs = count_pairs(mask, n_q, n_k, q_start)
-    samples, heads = mask._sizes_from(query_start(mask, n_q, n_k, q_start))
-    if pairs == samples * heads * n_q * n_k:
-        return {}
-    if is_upper_left(mask, n_q, n_k, q_start):
-        return {"is_causal": True}
-    return {"attn_mask": library("torch").from_numpy(np.array(mask.dense(n_q, n_k, q_start)))}
+    torch = library("torch")
+    arguments = to_onnx(mask, n_q, n_k, q_start)
+    if "attn_mask" in arguments:
+        return {"attn_mask": torch.from_numpy(np.array(arguments["attn_mask"]))}
+    return {name: bool(x) for name, x in arguments.items()}
 
 
 def to_onnx(mask, n_q, n_k, q_start=None):
-    """Return {"attn_mask": …, "is_causal": …}; see `Mask.to_onnx`."""
+    """Return {}, {"is_causal": 1} or {"attn_mask": …}; see `Mask.to_onnx`."""
+    if count_pairs(~mask, n_q, n_k, q_start) == 0:
+        return {}
     if is_upper_left(mask, n_q, n_k, q_start):
-        return {"attn_mask": None, "is_causal": 1}
-    return {"attn_mask": mask.dense(n_q, n_k, q_start), "is_causal": 0}
+        return {"is_causal": 1}
+    return {"attn_mask": mask.dense(n_q, n_k, q_start)}
 
 
 def is_upper_left(mask, n_q, n_k, q_start=None):

@@ -29,7 +29,7 @@ def from_torch_mha(attn_mask=None, key_padding_mask=None, *, num_heads=None):
 
 
 def to_torch_mha(mask, n_q, n_k, *, batch=None, num_heads=None, q_start=None):
-    """Return {"attn_mask": …, "key_padding_mask": …}; see `Mask.to_torch_mha`."""
+    """Return {"attn_mask": …, "key_padding_mask": …}, or one of them, or {}; see `Mask.to_torch_mha`."""
     torch = library("torch")
     see = mask.dense(n_q, n_k, q_start)
     see = see.reshape((1,) * (4 - see.ndim) + see.shape)
@@ -42,7 +42,7 @@ def to_torch_mha(mask, n_q, n_k, *, batch=None, num_heads=None, q_start=None):
     if ((shared | padding[:, None, None]) != hidden).any():
         shared = inside.reshape(batch * num_heads, n_q, n_k)
     arguments = {"attn_mask": shared, "key_padding_mask": padding}
-    return {name: torch.from_numpy(x) if x.any() else None for name, x in arguments.items()}
+    return {name: torch.from_numpy(x) for name, x in arguments.items() if x.any()}
 
 
 def _hidden(name, array):

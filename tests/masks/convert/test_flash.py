@@ -16,8 +16,8 @@ def shown(arguments, n_q, n_k):
     "If causal, the mask is aligned to the bottom right corner." "If window_size != (−1, −1), query at position i will
     only attend to keys between [i + seqlen_k − seqlen_q − window_size[0], i + seqlen_k − seqlen_q + window_size[1]]."
     """
-    left, right = arguments["window_size"]
-    right = 0 if arguments["causal"] else right
+    left, right = arguments.get("window_size", (-1, -1))
+    right = 0 if arguments.get("causal") else right
     see = np.zeros((n_q, n_k), bool)
     for i, j in np.ndindex(n_q, n_k):
         at = i + n_k - n_q
@@ -25,21 +25,24 @@ def shown(arguments, n_q, n_k):
     return see
 
 
-def unpacked(arguments, batch, n_q, n_k, keys):
-    """The picture (b, i, j) of packed sequences; `keys` lists the slot (b, j) of each packed key."""
-    q_ends, k_ends = arguments["cu_seqlens_q"].tolist(), arguments["cu_seqlens_k"].tolist()
-    assert q_ends[-1] == batch * n_q
-    assert k_ends[-1] == len(keys)
-    see = np.zeros((batch, n_q, n_k), bool)
-    for s in range(len(q_ends) - 1):
-        inner = shown(arguments, q_ends[s + 1] - q_ends[s], k_ends[s + 1] - k_ends[s])
-        assert inner.shape[0] <= arguments["max_seqlen_q"]
-        assert inner.shape[1] <= arguments["max_seqlen_k"]
-        for i, j in zip(*np.nonzero(inner), strict=True):
-            query, (b, key) = q_ends[s] + i, keys[k_ends[s] + j]
-            assert query // n_q == b, "a sequence of two samples"
-            see[b, query % n_q, key] = True
+def unpacked(arguments, queries, keys, shape):
+    """The picture (b, i, j) of packed sequences; `queries` and `keys` list the sample and slot of each."""
+    ends = {"q": arguments["cu_seqlens_q"].tolist(), "k": arguments["cu_seqlens_k"].tolist()}
+    assert (ends["q"][-1], ends["k"][-1]) == (len(queries), len(keys))
+    see = np.zeros(shape, bool)
+    for s in range(len(ends["q"]) - 1):
+        (first, last), (first_key, last_key) = (ends[x][s : s + 2] for x in "qk")
+        assert last - first <= arguments["max_seqlen_q"]
+        assert last_key - first_key <= arguments["max_seqlen_k"]
+        for i, j in np.argwhere(shown(arguments, last - first, last_key - first_key)):
+            (b, query), (sample, key) = queries[first + i], keys[first_key + j]
+            assert b == sample, "a sequence of two samples"
+            see[b, query, key] = True
     return see
+
+
+def slots(*counts):
+    return [(b, slot) for b, number in enumerate(counts) for slot in range(number)]
 
 
 def unless_refused(mask, *lengths_and_start):
@@ -67,12 +70,11 @@ def test_windows(one, two, n_q, n_k, q_start):
 @given(st.one_of(st.none(), windows), st.lists(st.integers(0, 7), min_size=1, max_size=3), st.integers(0, 5))
 def test_lengths(side, n, n_q):
     mask, n_k = lengths(n) if side is None else side & lengths(n), 7
-    keys = [(b, j) for b, number in enumerate(n) for j in range(number)]
-    arguments = unless_refused(mask, n_q, n_k)
-    if arguments is None:
-        assert min(n) < n_q  # our queries then begin at slot 0, flash-attention's before it
-        return
-    assert_equal(unpacked(arguments, len(n), n_q, n_k, keys), mask.dense(n_q, n_k).reshape(len(n), n_q, n_k))
+    arguments, see = mask.to_flash(n_q, n_k), mask.dense(n_q, n_k).reshape(len(n), n_q, n_k)
+    queries = [n_q if side is None else min(n_q, number) for number in n]  # the rest stands past the last valid key
+    for b, number in enumerate(queries):
+        see[b, number:] = False
+    assert_equal(unpacked(arguments, slots(*queries), slots(*n), see.shape), see)
     padded = key_padding(np.arange(n_k) < np.array(n)[:, None])
     again = (padded if side is None else side & padded).to_flash(n_q, n_k)
     assert {name: str(x) for name, x in again.items()} == {name: str(x) for name, x in arguments.items()}
@@ -85,23 +87,22 @@ ids = st.lists(st.lists(st.integers(0, 3), min_size=6, max_size=6).map(sorted), 
 @given(st.one_of(st.none(), windows), ids)
 def test_segments(side, rows):
     mask = segments(rows) if side is None else segments(rows) & side
-    keys = [(b, j) for b in range(len(rows)) for j in range(6)]
-    assert_equal(unpacked(mask.to_flash(6, 6), len(rows), 6, 6, keys), mask.dense(6, 6).reshape(len(rows), 6, 6))
+    see, places = mask.dense(6, 6).reshape(len(rows), 6, 6), slots(*[6] * len(rows))
+    assert_equal(unpacked(mask.to_flash(6, 6), places, places, see.shape), see)
 
 
 def test_segments_of_other_keys():
     mask = segments([0, 0, 2], [0, 1, 1, 2, 2])
-    keys = [(0, j) for j in range(5)]
-    assert_equal(unpacked(mask.to_flash(3, 5), 1, 3, 5, keys), mask.dense(3, 5)[None])
+    assert_equal(unpacked(mask.to_flash(3, 5), slots(3), slots(5), (1, 3, 5)), mask.dense(3, 5)[None])
     with pytest.raises(ValueError, match=r"q_start is \[2\]: flash-attention puts the last query of each sequence"):
         (mask & causal).to_flash(3, 5)
 
 
 def test_the_arguments():
-    assert causal.to_flash(3, 5) == {"causal": True, "window_size": (-1, 0)}
-    assert window(4, 2).to_flash(3, 5) == {"causal": False, "window_size": (4, 2)}
-    assert (causal & window(4, 2)).to_flash(3, 5) == {"causal": True, "window_size": (4, 0)}
-    assert causal.to_flash(3, 5, 3) == {"causal": False, "window_size": (-1, 1)}
+    assert causal.to_flash(3, 5) == {"causal": True}
+    assert window(4, 2).to_flash(3, 5) == {"window_size": (4, 2)}
+    assert (causal & window(4, 2)).to_flash(3, 5) == {"window_size": (4, 0)}
+    assert causal.to_flash(3, 5, 3) == {"window_size": (-1, 1)}
     arguments = (causal & lengths([2, 5])).to_flash(1, 5)
     assert arguments["cu_seqlens_q"].tolist() == [0, 1, 2]
     assert arguments["cu_seqlens_k"].tolist() == [0, 2, 7]
@@ -120,7 +121,9 @@ def test_the_arguments():
         (causal, 0, "q_start is 2 before the place"),
         (window(1, 9), 4, "q_start is 2 behind the place"),
         (causal, [0, 2], r"q_start is \[0, 2\]: flash-attention puts.*\[0, 2\] positions ahead"),
-        (lengths([1, 2]) & segments([0] * 3, [0] * 5), None, "packed by one term alone"),
+        (lengths([2]) & segments([0] * 3, [0] * 5), None, "packed by one term alone"),
+        (causal & segments([0] * 3, [0] * 5), [0, 2], "there are 2 samples, and each needs its ids"),
+        (causal & lengths([2, 5]), 0, r"\[0, 2\] positions ahead"),
         (segments([1, 0, 1], [0] * 5), None, "slots of a sequence must lie together"),
         (key_padding(np.arange(5)[None] > 0), None, "keys before or between the valid ones must be cut out"),
     ],

@@ -66,14 +66,14 @@ def test_back_and_there(seed, share, three, floats):
 
 
 def test_each_key_is_hidden_by_the_simplest_argument():
-    assert causal.to_torch_mha(3, 3)["key_padding_mask"] is None
+    assert list(causal.to_torch_mha(3, 3)) == ["attn_mask"]
     assert_equal(causal.to_torch_mha(3, 3)["attn_mask"], ~np.tri(3, dtype=bool))
     arguments = lengths([1, 3]).to_torch_mha(2, 3)
-    assert arguments["attn_mask"] is None
+    assert list(arguments) == ["key_padding_mask"]
     assert_equal(arguments["key_padding_mask"], [[False, True, True], [False, False, False]])
     arguments = (causal & lengths([2, 3])).to_torch_mha(3, 3)
     assert arguments["attn_mask"].shape == (3, 3)
-    assert window(9, 9).to_torch_mha(3, 3) == {"attn_mask": None, "key_padding_mask": None}
+    assert window(9, 9).to_torch_mha(3, 3) == {}
     heads = masks.per_head([causal, window(9, 9)])
     assert heads.to_torch_mha(3, 3, batch=5)["attn_mask"].shape == (10, 3, 3)
 
