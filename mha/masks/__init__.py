@@ -24,7 +24,8 @@ from mha.masks.grids import ShiftedWindow2d, Window2d, shifted_window2d, window2
 from mha.masks.heads import PerHead, per_head
 from mha.masks.packing import Segments, segment_positions, segments
 from mha.masks.padding import KeyPadding, Lengths, key_padding, lengths, padding_positions
-from mha.masks.places import GlobalTokens, Prefix, Shifted, global_tokens, prefix
+from mha.masks.places import GlobalTokens, Prefix, global_tokens, prefix
+from mha.masks.shifting import Shifted, shifted
 from mha.masks.slots import Dense, as_mask, dense
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "random_blocks",
     "segment_positions",
     "segments",
+    "shifted",
     "shifted_window2d",
     "strided",
     "visible",

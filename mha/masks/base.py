@@ -9,8 +9,6 @@ a mask.
 from dataclasses import dataclass, fields
 from functools import reduce
 
-import numpy as np
-
 from mha.integers import count
 from mha.masks import words
 from mha.masks.arrays import common_size, fingerprint, in_one_library
@@ -30,7 +28,8 @@ class Mask(Convertible):
 
     __array_ufunc__ = None  # so that `array & mask` raises instead of giving an array of masks
 
-    goes_by_slot = False  # whether moving the queries and the keys together changes nothing that the rule reads
+    goes_by_distance = False  # whether moving query and key together changes nothing
+    goes_by_slot = False  # whether it matters which slot is meant, wherever it stands
 
     def __call__(self, b, h, i, j):
         samples, heads = self.sizes()  # an axis that tells nothing apart stays out of the result
@@ -49,8 +48,8 @@ class Mask(Convertible):
         return self._rebuild(lambda part: part.on_tables(move), move)
 
     def placed(self, q_start):
-        """Return the same mask, its terms told where the first query stands and where each sample's keys begin."""
-        return self._placed(q_start, self.first_keys())
+        """Return the same mask, its by-slot terms told where the first query stands."""
+        return self._rebuild(lambda part: part.placed(q_start), lambda table: table)
 
     def compares_positions(self):
         """Tell whether a term compares positions; lengths, padding, segments and arrays go by slot alone."""
@@ -70,12 +69,16 @@ class Mask(Convertible):
         return visible(self, n_q, n_k, start=start, batch=samples, num_heads=heads)
 
     def pairs(self, n_q, n_k, q_start=None):
-        """Count the visible pairs of `dense`."""
-        return int(np.count_nonzero(self.dense(n_q, n_k, q_start)))
+        """Count the visible pairs of `dense`, without the array: tiles that are full count by their area."""
+        from mha.masks.counting import count_pairs
+
+        return count_pairs(self, n_q, n_k, q_start)
 
     def empty_rows(self, n_q, n_k, q_start=None):
         """Return the indices of the rows of `dense` that see no key: (number, 1), or (number, 3) for b, h, i."""
-        return np.argwhere(~self.dense(n_q, n_k, q_start).any(-1))
+        from mha.masks.counting import find_empty_rows
+
+        return find_empty_rows(self, n_q, n_k, q_start)
 
     def tiles(self, n_q, n_k, *, size, q_start=None, refine=False):
         """Return the `Tiles` of `size` (query rows, key columns) that hold visible pairs, full ones apart.
@@ -117,10 +120,6 @@ class Mask(Convertible):
         """Return where each sample's keys end, one past the last valid one; None if no term knows it."""
         return None
 
-    def first_keys(self):
-        """Return where each sample's keys begin, at the first valid one; None if no term knows it."""
-        return None
-
     def check(self, n_q, n_k, batch=1, num_heads=1):
         """Raise unless every table fits a call of this size."""
         for part in self.parts():
@@ -139,9 +138,6 @@ class Mask(Convertible):
 
     def __bool__(self):
         raise TypeError("a mask has no truth value: combine masks with & | ~, not with and, or, not")
-
-    def _placed(self, q_start, first_keys):
-        return self._rebuild(lambda part: part._placed(q_start, first_keys), lambda table: table)
 
     def _rebuild(self, on_mask, on_table):
         own = (getattr(self, field.name) for field in fields(self))
@@ -174,9 +170,6 @@ class Pair(Mask):
     def valid_lengths(self):
         return joined([part.valid_lengths() for part in self.params()], self.end_of_both)
 
-    def first_keys(self):
-        return joined([part.first_keys() for part in self.params()], self.start_of_both)
-
     def why(self, b, h, i, j, negated=False):
         terms = self.terms()
         answers = [term.why(b, h, i, j, negated) for term in terms]
@@ -208,10 +201,6 @@ class And(Pair):
     def end_of_both(one, two):
         return one.clip(max=two)
 
-    @staticmethod
-    def start_of_both(one, two):
-        return one.clip(min=two)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Or(Pair):
@@ -227,10 +216,6 @@ class Or(Pair):
     def end_of_both(one, two):
         return one.clip(min=two)
 
-    @staticmethod
-    def start_of_both(one, two):
-        return one.clip(max=two)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Not(Mask):
@@ -241,9 +226,6 @@ class Not(Mask):
 
     def valid_lengths(self):
         return self.one.valid_lengths()
-
-    def first_keys(self):
-        return self.one.first_keys()
 
     def why(self, b, h, i, j, negated=False):
         return self.one.why(b, h, i, j, not negated)

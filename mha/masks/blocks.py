@@ -8,14 +8,14 @@ import numpy as np
 from mha.dropout import philox
 from mha.integers import count
 from mha.masks.arrays import frozen
-from mha.masks.places import Absolute
+from mha.masks.base import Mask
 from mha.text import say
 
 __all__ = ["fixed", "random_blocks"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fixed(Absolute):
+class Fixed(Mask):
     block: int
     summary: int
 
@@ -37,7 +37,7 @@ class Fixed(Absolute):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RandomBlocks(Absolute):
+class RandomBlocks(Mask):
     seed: int
     n: int
     block: int

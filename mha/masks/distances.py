@@ -9,8 +9,14 @@ from mha.text import say
 __all__ = ["causal", "dilated", "log_strided", "strided", "window", "window_of"]
 
 
+class Distance(Mask):
+    """A mask whose rule reads i − j alone."""
+
+    goes_by_distance = True
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Causal(Mask):
+class Causal(Distance):
     @staticmethod
     def rule(at, b, h, i, j):
         return j <= i
@@ -23,7 +29,7 @@ class Causal(Mask):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Window(Mask):
+class Window(Distance):
     left: int
     right: int
 
@@ -40,7 +46,7 @@ class Window(Mask):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Strided(Mask):
+class Strided(Distance):
     step: int
 
     @staticmethod
@@ -55,7 +61,7 @@ class Strided(Mask):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Dilated(Mask):
+class Dilated(Distance):
     left: int
     right: int
     step: int
@@ -76,7 +82,7 @@ class Dilated(Mask):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LogStrided(Mask):
+class LogStrided(Distance):
     @staticmethod
     def rule(at, b, h, i, j):
         distance = i - j

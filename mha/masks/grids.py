@@ -3,18 +3,28 @@
 from dataclasses import dataclass
 
 from mha.integers import count
-from mha.masks.places import Absolute
+from mha.masks.base import Mask
 from mha.text import say
 
 __all__ = ["shifted_window2d", "window2d"]
 
 
-class OnGrid(Absolute):
+class OnGrid(Mask):
     """A mask whose positions are the patches of a grid, row by row."""
 
     def place(self, position):
         """Return the row and the column of a position."""
         return divmod(position, self.columns)
+
+    def numbers(self, seen, b, h, i, j):
+        outside = [position for position in (i, j) if not 0 <= position < self.rows * self.columns]
+        if outside:
+            return say("masks.explain.outside", position=outside[0], rows=self.rows, columns=self.columns)
+        return self.on_grid(seen, self.place(i), self.place(j))
+
+    def on_grid(self, seen, query, key):
+        """Return what decides, of two places on the grid."""
+        raise NotImplementedError
 
     def check(self, n_q, n_k, batch=1, num_heads=1):
         size = self.rows * self.columns
@@ -33,15 +43,17 @@ class Window2d(OnGrid):
     column_radius: int
 
     @staticmethod
-    def rule(at, b, h, i, j, rows, columns, row_radius, column_radius):
+    def rule(at, b, h, i, j, size, columns, row_radius, column_radius):
         down, across = i // columns - j // columns, i % columns - j % columns
         near = (down <= row_radius) & (-down <= row_radius) & (across <= column_radius) & (-across <= column_radius)
-        return (i >= 0) & (j >= 0) & near
+        return (i >= 0) & (j >= 0) & (i < size) & (j < size) & near
 
-    def numbers(self, seen, b, h, i, j):
-        (row, column), (key_row, key_column) = self.place(i), self.place(j)
-        distances = abs(row - key_row), abs(column - key_column)
-        by_rows, by_columns = zip(distances, (self.row_radius, self.column_radius), strict=True)
+    def params(self):
+        return self.rows * self.columns, self.columns, self.row_radius, self.column_radius
+
+    def on_grid(self, seen, query, key):
+        by_rows = abs(query[0] - key[0]), self.row_radius
+        by_columns = abs(query[1] - key[1]), self.column_radius
         texts = [
             say(f"masks.explain.{name}", distance=distance, sign="≤" if distance <= radius else ">", radius=radius)
             for name, (distance, radius) in (("rows_apart", by_rows), ("columns_apart", by_columns))
@@ -63,24 +75,22 @@ class ShiftedWindow2d(OnGrid):
     across: int
 
     @staticmethod
-    def rule(at, b, h, i, j, columns, height, width, above, before):
+    def rule(at, b, h, i, j, size, columns, height, width, above, before):
         # The first cut leaves a smaller window at each edge: those that a cyclic shift joins, and its mask parts again.
         same_rows = (i // columns + above) // height == (j // columns + above) // height
         same_columns = (i % columns + before) // width == (j % columns + before) // width
-        return (i >= 0) & (j >= 0) & same_rows & same_columns
+        return (i >= 0) & (j >= 0) & (i < size) & (j < size) & same_rows & same_columns
 
     def params(self):
-        return self.columns, self.height, self.width, *self._missing()
+        return self.rows * self.columns, self.columns, self.height, self.width, *self._missing()
 
     def _missing(self):
         """Return how many rows and columns the first window lacks."""
         return -self.down % self.height, -self.across % self.width
 
-    def numbers(self, seen, b, h, i, j):
+    def on_grid(self, seen, query, key):
         above, before = self._missing()
-        query, key = (
-            ((row + above) // self.height, (column + before) // self.width) for row, column in map(self.place, (i, j))
-        )
+        query, key = (((row + above) // self.height, (column + before) // self.width) for row, column in (query, key))
         if seen:
             return say("masks.explain.same_window", window=query)
         return say("masks.explain.other_window", query=query, key=key)

@@ -36,9 +36,6 @@ class PerHead(Mask):
     def valid_lengths(self):
         return joined([mask.valid_lengths() for mask in self.masks], Or.end_of_both)
 
-    def first_keys(self):
-        return joined([mask.first_keys() for mask in self.masks], Or.start_of_both)
-
     def check(self, n_q, n_k, batch=1, num_heads=1):
         if len(self.which) != num_heads:
             raise ValueError(f"mask: per_head has {len(self.which)} masks and there are {num_heads} heads")

@@ -69,6 +69,7 @@ class KeyPadding(Mask):
         return (self.n_k + 1 - (valid == valid[:, -1:]).sum(-1)) * self._rows().any(-1)
 
     def first_keys(self):
+        """Return the slot of each sample's first valid key, 0 if it has none: where `shifted` begins to count."""
         return (self._valid_so_far() == 0).sum(-1) * self._rows().any(-1)
 
     def check(self, n_q, n_k, batch=1, num_heads=1):
@@ -99,9 +100,10 @@ def lengths(n):
 def key_padding(keep):
     """See the keys for which `keep`, booleans (b, j), is True; the others are padding, on either side or between.
 
-    Queries end at the last valid key by default. Masks that count positions from the first key (`prefix`,
-    `global_tokens`, `fixed`, `random_blocks`, the windows on grids) count from the first valid key of each sample, so
-    that padding on the left, on the right and none mean the same. `padding_positions` says where the keys stand.
+    Queries end at the last valid key by default, so that masks of distances (`causal`, `window`, `strided`, …) show
+    the same with padding on the left, on the right and without. Masks that name places (`prefix`, `global_tokens`,
+    `fixed`, grids) count from slot 0: with padding on the left, move them by `shifted(mask, first)`.
+    `padding_positions` says where the keys stand for a position scheme.
     """
     keep = _truths("keep", keep)
     return KeyPadding(frozen(keep.reshape(-1)), *keep.shape)

@@ -1,51 +1,25 @@
-"""Masks that name places in the sequence: a prefix, some tokens; counted from a sample's first valid key."""
+"""Masks that name places in the sequence: a prefix, some tokens."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mha.integers import count, integers
+from mha.integers import count, integer, integers
 from mha.masks.arrays import frozen, on_host, table_text
-from mha.masks.base import Mask, at
+from mha.masks.base import Mask
 from mha.text import say
 
-__all__ = ["Absolute", "Shifted", "global_tokens", "prefix"]
-
-
-class Absolute(Mask):
-    """A mask of which the rule reads positions themselves, not only distances."""
-
-    def _placed(self, q_start, first_keys):
-        return self if first_keys is None else Shifted(self, first_keys)
+__all__ = ["global_tokens", "prefix"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Shifted(Mask):
-    """A mask whose position 0 stands at slot `first` of each sample, where the padding on the left ends."""
-
-    one: Mask
-    first: Any  # (b,)
-
-    def __call__(self, b, h, i, j):
-        first = at(self.first, 0 if len(self.first) == 1 else b)
-        return self.one(b, h, i - first, j - first)
-
-    def numbers(self, seen, b, h, i, j):
-        first = int(self.first[0 if len(self.first) == 1 else b])
-        return say("masks.explain.shifted", numbers=self.one.numbers(seen, b, h, i - first, j - first), first=first)
-
-    def __repr__(self):
-        return repr(self.one)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Prefix(Absolute):
+class Prefix(Mask):
     n: Any  # (b | 1,)
 
     @staticmethod
     def rule(at, b, h, i, j, n, step):
-        return j < at(n, b * step)
+        return (j >= 0) & (j < at(n, b * step))
 
     def params(self):
         return self.n, int(len(self.n) != 1)
@@ -63,11 +37,11 @@ class Prefix(Absolute):
             raise ValueError(f"mask: prefix has {len(self.n)} entries and the batch has {batch}: give one, or one each")
 
     def __repr__(self):
-        return f"prefix({int(self.n[0]) if len(self.n) == 1 else table_text(self.n)})"
+        return f"prefix({one_or_each(self.n)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GlobalTokens(Absolute):
+class GlobalTokens(Mask):
     chosen: Any  # (b | 1, position), flat: whether it is global
     samples: int
     size: int  # positions a sample
@@ -104,10 +78,9 @@ class GlobalTokens(Absolute):
 
 def prefix(n):
     """See the first n keys, whoever asks; n is an integer, or one per sample. A prefix LM is `causal | prefix(n)`."""
-    n = [count("n", n)] if not hasattr(n, "__len__") or getattr(n, "ndim", 1) == 0 else n
-    n = integers("n", n, "an integer, or one per sample")
+    n = per_sample("n", n)
     if on_host(n) and len(n) and n.min() < 0:
-        raise ValueError(f"n holds {int(n.min())}: expected at least 0")
+        raise ValueError(f"n holds {int(n.min())}: expected numbers of keys, at least 0")
     return Prefix(frozen(n))
 
 
@@ -123,6 +96,17 @@ def global_tokens(positions):
     for b, row in enumerate(rows):
         chosen[b, row] = True
     return GlobalTokens(frozen(chosen.reshape(-1)), len(rows), size)
+
+
+def per_sample(name, value):
+    """Return one integer or several as a flat table."""
+    one = not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0
+    return integers(name, [integer(name, value)] if one else value, "an integer, or one per sample")
+
+
+def one_or_each(table):
+    """Return the table as `per_sample` takes it."""
+    return int(table[0]) if len(table) == 1 else table_text(table)
 
 
 def _rows_of(name, positions):

@@ -20,8 +20,8 @@ class BySlot(Mask):
         samples, heads = self._sizes_from(self.start)
         return self.rule(at, 0 if samples == 1 else b, 0 if heads == 1 else h, i, j, *self.params())
 
-    def _placed(self, q_start, first_keys):
-        return replace(self, start=(q_start,) if isinstance(q_start, int) else q_start)
+    def placed(self, q_start):
+        return replace(self, start=q_start if hasattr(q_start, "shape") else (q_start,))
 
     def row(self, b, i):
         """Return the slot of the query at position i."""

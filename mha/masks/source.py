@@ -15,7 +15,7 @@ import numpy as np
 from mha.masks.arrays import in_numpy
 from mha.masks.base import And, Mask, Not, Or
 from mha.masks.heads import PerHead
-from mha.masks.places import Shifted
+from mha.masks.shifting import Shifted
 
 __all__ = ["Source", "rule_of", "source_of"]
 

@@ -40,14 +40,18 @@ def every(n_q, n_k, batch, heads):
         "dense of queries": masks.dense(table[:1, :1, :, :1]),
         "dense of keys": masks.dense(table[:, :1, :1]),
     }
+    first = leaves["key_padding"].first_keys()
     together = {
         "not causal": ~masks.causal,
         "causal window": masks.causal & masks.window(6, 0),
         "sparse transformer": masks.causal & (masks.window(3, 0) | masks.strided(4)),
         "longformer": masks.window(2, 2) | masks.global_tokens([1]),
         "bigbird": masks.window(2, 2) | masks.global_tokens([1]) | random,
-        "prefix, padded on the left": leaves["key_padding"] & (masks.causal | masks.prefix(2)),
-        "global, padded on the left": (masks.fixed(5) | masks.global_tokens([2])) & leaves["key_padding"],
+        "prefix, padded on the left": leaves["key_padding"] & (masks.causal | masks.shifted(masks.prefix(2), first)),
+        "global, padded on the left": (
+            masks.shifted(masks.fixed(5) | masks.global_tokens([2]), first) & leaves["key_padding"]
+        ),
+        "shifted": masks.shifted(leaves["prefix of samples"] | random, 3),
         "documents": masks.causal & leaves["segments"],
         "decoding": masks.causal & masks.lengths(n),
         "heads of many kinds": masks.per_head(

@@ -72,8 +72,8 @@ def test_explain(mask, where, text):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: prefix(-1), ValueError, "n is -1: expected at least 0"),
-        (lambda: prefix([2, -1]), ValueError, "n holds -1: expected at least 0"),
+        (lambda: prefix(-1), ValueError, "n holds -1: expected numbers of keys"),
+        (lambda: prefix([2, -1]), ValueError, "n holds -1: expected numbers of keys, at least 0"),
         (lambda: prefix(1.5), TypeError, r"n is 1\.5: expected an integer"),
         (lambda: prefix([1.5]), TypeError, "n has dtype float64: expected an integer, or one per sample"),
         (lambda: prefix([True]), TypeError, "n has dtype bool: expected an integer, or one per sample"),
