@@ -1,6 +1,30 @@
 """Masks as values: small immutable rules that say which query position may attend to which key position.
 
-Rules see positions, not slots: query slot 0 stands at `q_start`, key slot j at j. True means attend.
+Rules see positions, not slots: query slot 0 stands at `q_start`, key slot j at j. True means attend. Masks combine with
+`&`, `|` and `~`, and a composition shows the pairs that the operator gives, one by one.
+
+=====================================  =================================================================
+mask                                   query i sees key j if
+=====================================  =================================================================
+`causal`                               j ≤ i
+`window(left, right)`                  i − left ≤ j ≤ i + right
+`window_of(total)`                     i − total < j ≤ i
+`strided(step)`                        i − j is a multiple of step
+`dilated(left, right, step)`           j = i + k · step, −left ≤ k ≤ right
+`log_strided`                          j = i or j = i − 2ᵏ
+`prefix(n)`                            j < n
+`global_tokens(positions)`             i or j is one of the positions
+`fixed(block, summary)`                both are in one block, or j is among the last of its block
+`random_blocks(seed, n, …)`            the block of i drew the block of j
+`window2d(grid, radius)`               both are near each other on the grid
+`shifted_window2d(grid, …)`            both are in one window of the grid
+`lengths(n)`                           j < n[b]
+`key_padding(keep)`                    keep[b, j]
+`segments(q_ids, k_ids)`               their ids are equal
+`dense(array)`                         the array says so, by slot
+`per_head(masks)`                      the mask of head h says so
+`shifted(mask, first)`                 the mask says so of i − first and j − first
+=====================================  =================================================================
 """
 
 from mha.masks.base import And, Mask, Not, Or, Pair, at
