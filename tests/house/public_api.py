@@ -37,12 +37,19 @@ def public_names(module: ModuleType) -> list[str]:
     return sorted(getattr(module, "__all__", [name for name in own if not name.startswith("_")]))
 
 
+def members(kind: type) -> dict[str, object]:
+    """What a class and its bases in the same room define; not what other libraries' classes do."""
+    room = kind.__module__.rpartition(".")[0]
+    own = [base for base in reversed(kind.__mro__) if base is kind or base.__module__.startswith(f"{room}.")]
+    return {name: member for base in own for name, member in vars(base).items()}
+
+
 def described(path: str, thing) -> Iterator[str]:
     if inspect.isclass(thing) and issubclass(thing, Exception):
         yield f"class {path}"
     elif inspect.isclass(thing):
         yield f"class {path}{signature(thing)}"
-        for name, member in sorted(vars(thing).items()):
+        for name, member in sorted(members(thing).items()):
             function = getattr(member, "__func__", getattr(member, "fget", member))
             if not name.startswith("_") and inspect.isfunction(function):
                 yield f"{path}.{name}" if isinstance(member, property) else f"{path}.{name}{signature(function)}"
