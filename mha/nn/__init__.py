@@ -8,6 +8,7 @@ except ModuleNotFoundError as missing:
 
 from mha.nn.cache import Cache, cached_attention
 from mha.nn.dot_product import attention, attention_weights
+from mha.nn.grouped import LatentAttention, absorbed_attention, latent_attention, with_pooled_heads
 from mha.nn.heads import MultiHeadAttention, join_heads, split_heads
 from mha.nn.norm import AfterPosition
 from mha.nn.onnx import to_onnx
@@ -18,18 +19,22 @@ from mha.nn.row_stats import Stats, attention_stats
 __all__ = [
     "AfterPosition",
     "Cache",
+    "LatentAttention",
     "MultiHeadAttention",
     "RelativeBias",
     "Rotary",
     "RotaryFrequencies",
     "Stats",
+    "absorbed_attention",
     "attention",
     "attention_stats",
     "attention_weights",
     "cached_attention",
     "join_heads",
+    "latent_attention",
     "relative_buckets",
     "rotate",
     "split_heads",
     "to_onnx",
+    "with_pooled_heads",
 ]

@@ -117,9 +117,9 @@ def cached_attention(q, k, v, cache, *, mask=None, core=attention, **options):
     """Append k and v to the cache and attend from q to all it holds: output and cache.   Book: {eq}`cached-attention`
 
     The mask is about all keys, old and new: (n, slots). If it knows how many keys of a sample are valid
-    (`masks.lengths`), the cache keeps no others. `options` are those of `core`.
+    (`masks.lengths`), the cache keeps no others. Without v the keys are the values too. `options` are those of `core`.
     """
-    start, cache = cache.lengths, cache.append(k, v)
+    start, cache = cache.lengths, cache.append(k) if v is None else cache.append(k, v)
     if torch.is_grad_enabled() and q.requires_grad:
         cache = replace(cache, room=None)  # the graph remembers these rows: nobody may write behind them
     mask = None if mask is None else masks.as_mask(mask)
@@ -131,7 +131,7 @@ def cached_attention(q, k, v, cache, *, mask=None, core=attention, **options):
         start = None  # the last row stands at the last key, as in any call
         if q.shape[-2] == 1 and isinstance(mask, masks.Causal):
             mask = None  # and sees all that there is
-    output = core(q, *cache.rows, mask=mask, q_start=start, **options)
+    output = core(q, cache.rows[0], cache.rows[-1], mask=mask, q_start=start, **options)
     return output, cache if valid is None else cache.crop(valid)
 
 

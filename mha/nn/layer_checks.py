@@ -56,7 +56,7 @@ def check_flags(*, bias, sinks, gate):
             raise TypeError(f"{name} is {value!r}: expected True or False{hint}")
 
 
-def check_options(d_head, position, scale, softcap, dropout, core, dtype):
+def check_options(d_head, position, scale, softcap, dropout, core, dtype, *, width="d_head"):
     """Raise unless each option of a multi-head layer is of the kind that its first pass will need."""
     methods = callable(getattr(position, "rotate", None)), callable(getattr(position, "bias", None))
     if position is not None and (isinstance(position, type) or not any(methods)):
@@ -65,7 +65,7 @@ def check_options(d_head, position, scale, softcap, dropout, core, dtype):
             "or with bias(q_positions, k_positions)"
         )
     if isinstance(position, Rotary) and d_head % 2:
-        raise ValueError(f"d_head is {d_head}: expected an even width, for Rotary turns pairs of coordinates")
+        raise ValueError(f"{width} is {d_head}: expected an even width, for Rotary turns pairs of coordinates")
     if scale is not None:
         checks.number("scale", scale)
     if softcap is not None:

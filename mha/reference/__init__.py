@@ -6,6 +6,7 @@ from mha.reference.cache import Cache, cached_attention
 from mha.reference.dot_product import Stats, log_sum_exp, softmax
 from mha.reference.gate import gated
 from mha.reference.gradients import Gradients, attention_backward, softmax_backward, softmax_jacobian
+from mha.reference.grouped import absorbed_attention, grouped_heads, latent_attention, pool_heads
 from mha.reference.heads import head_contributions, head_outputs, join_heads, multi_head_attention, split_heads
 from mha.reference.norm import rms_norm
 from mha.reference.query_key_value import cross_attention, self_attention, soft_lookup
@@ -20,6 +21,7 @@ __all__ = [
     "Cache",
     "Gradients",
     "Stats",
+    "absorbed_attention",
     "attention",
     "attention_backward",
     "attention_stats",
@@ -27,11 +29,14 @@ __all__ = [
     "cached_attention",
     "cross_attention",
     "gated",
+    "grouped_heads",
     "head_contributions",
     "head_outputs",
     "join_heads",
+    "latent_attention",
     "log_sum_exp",
     "multi_head_attention",
+    "pool_heads",
     "relative_bias",
     "relative_buckets",
     "rms_norm",

@@ -52,11 +52,13 @@ def cached_attention(q, k, v, cache, *, mask=None, **options):
     """Append k and v to the cache and attend from q to all it holds: output and cache.   Book: {eq}`cached-attention`.
 
     The mask is about all keys, old and new: (n, slots). If it knows how many keys of a sample are valid
-    (`masks.lengths`), the cache keeps no others.
+    (`masks.lengths`), the cache keeps no others. Without v the keys are the values too.
     """
-    starts, cache = np.broadcast_to(cache.lengths, len(q)), cache.append(k, v)
+    starts = np.broadcast_to(cache.lengths, len(q))
+    cache = cache.append(k) if v is None else cache.append(k, v)
     mask = None if mask is None else masks.as_mask(mask)
     valid = None if mask is None else mask.valid_lengths()
     held = masks.lengths(np.maximum(cache.lengths, 0))
-    output = attention(q, *cache.rows, mask=held if mask is None else mask & held, q_start=starts, **options)
+    mask = held if mask is None else mask & held
+    output = attention(q, cache.rows[0], cache.rows[-1], mask=mask, q_start=starts, **options)
     return output, cache if valid is None else cache.crop(valid)
