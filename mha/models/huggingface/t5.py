@@ -1,0 +1,46 @@
+"""`T5Attention`: no scale, no biases, and scores that gain by distance."""
+
+import torch
+
+from mha import masks
+from mha.models.huggingface.receipt import Pair, double_copy
+from mha.models.huggingface.weights import layer_around, of_linear
+from mha.nn.relative import RelativeBias
+
+__all__ = ["convert"]
+
+
+def convert(layer, *, position=None):
+    """Pair a `T5Attention` with ours.
+
+    Only the first layer of a stack owns the bias by distance: give the others `position=first.position`.
+    Cross-attention has none.
+    """
+    if layer.has_relative_attention_bias:
+        position = _own_bias(layer)
+    linears, double = (layer.q, layer.k, layer.v, layer.o), double_copy(layer)
+    options = {"num_heads": layer.n_heads, "scale": 1.0, "dropout": layer.dropout, "position": position}
+
+    def theirs(x, hide):
+        places = torch.arange(x.shape[-2])
+        given = layer.has_relative_attention_bias or position is None
+        bias = None if given else position.bias(places, places).double()[None]
+        return double(x, mask=hide, position_bias=bias)[0]
+
+    mask = masks.causal if layer.is_causal else None
+    return Pair(layer_around(*map(of_linear, linears), **options), theirs, "separate q, k, v", mask)
+
+
+def _own_bias(layer):
+    table = layer.relative_attention_bias.weight
+    made = RelativeBias(
+        layer.n_heads,
+        num_buckets=layer.relative_attention_num_buckets,
+        max_distance=layer.relative_attention_max_distance,
+        bidirectional=not layer.is_decoder,
+        device=table.device,
+        dtype=table.dtype,
+    )
+    with torch.no_grad():
+        made.weight.copy_(table)
+    return made
