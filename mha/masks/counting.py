@@ -4,7 +4,7 @@ import numpy as np
 
 from mha.masks.walk import Grid
 
-__all__ = ["count_pairs", "find_empty_rows"]
+__all__ = ["any_visible", "count_pairs", "find_empty_rows"]
 
 TILE = 16, 16  # the pairs of a tile that the mask crosses are looked at one by one
 
@@ -20,6 +20,12 @@ def count_pairs(mask, n_q, n_k, q_start=None):
         else:
             total += sum(int((see & grid.inside(tiles)).sum()) for tiles, see in grid.see(blocks))
     return total
+
+
+def any_visible(mask, n_q, n_k, q_start=None):
+    """Tell whether some pair is visible; the walk ends at the first."""
+    grid = Grid(mask, n_q, n_k, TILE, q_start)
+    return any(len(blocks.b) if full else any(see.any() for _, see in grid.see(blocks)) for blocks, full in grid.walk())
 
 
 def find_empty_rows(mask, n_q, n_k, q_start=None):

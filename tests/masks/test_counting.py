@@ -10,7 +10,7 @@ from compare import assert_equal
 from masks.cases import cases
 from masks.every import every, in_turn
 from mha.masks import causal, window
-from mha.masks.counting import count_pairs, find_empty_rows
+from mha.masks.counting import any_visible, count_pairs, find_empty_rows
 
 MASKS = every(37, 53, 2, 3)
 fuzz = settings(deadline=None, max_examples=70)
@@ -22,6 +22,7 @@ def test_pairs_and_empty_rows_are_those_of_the_dense_array(case):
     mask, n_q, n_k, q_start = case
     see = mask.dense(n_q, n_k, q_start)
     assert count_pairs(mask, n_q, n_k, q_start) == see.sum()
+    assert any_visible(mask, n_q, n_k, q_start) == see.any()
     assert_equal(find_empty_rows(mask, n_q, n_k, q_start), np.argwhere(~see.any(-1)))
 
 
@@ -60,3 +61,15 @@ def test_a_long_window_needs_little_memory():
     tracemalloc.stop()
     assert pairs == 256 * n - 255 * 128
     assert peak < 30e6
+
+
+def test_the_first_visible_pair_is_enough():
+    looked_at = []
+
+    class Seen(type(causal)):
+        def __call__(self, b, h, i, j):
+            looked_at.append(i)
+            return super().__call__(b, h, i, j)
+
+    assert any_visible(Seen(), 2**20, 2**20)
+    assert len(looked_at) < 20

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from mha.masks.arrays import in_numpy
 from mha.masks.convert.optional import library
-from mha.masks.counting import count_pairs
+from mha.masks.counting import any_visible
 from mha.masks.distances import Window
 from mha.masks.evaluate import query_start
 
@@ -21,17 +22,21 @@ def to_sdpa(mask, n_q, n_k, q_start=None):
 
 def to_onnx(mask, n_q, n_k, q_start=None):
     """Return {}, {"is_causal": 1} or {"attn_mask": …}; see `Mask.to_onnx`."""
-    if count_pairs(~mask, n_q, n_k, q_start) == 0:
+    start = query_start(mask, n_q, n_k, q_start)
+    if not any_visible(~mask, n_q, n_k, start):
         return {}
-    if is_upper_left(mask, n_q, n_k, q_start):
+    if _is_upper_left(mask, n_q, n_k, start):
         return {"is_causal": 1}
-    return {"attn_mask": mask.dense(n_q, n_k, q_start)}
+    return {"attn_mask": mask.dense(n_q, n_k, start)}
 
 
-def is_upper_left(mask, n_q, n_k, q_start=None):
+def _is_upper_left(mask, n_q, n_k, start):
     """Tell whether query slot i sees the key slots 0 to i, in every sample and head, and no others."""
-    start = np.unique(np.asarray(query_start(mask, n_q, n_k, q_start)))
-    if len(start) != 1:
-        return False  # the triangle is in one place; a mask of positions that differ is not worth a look
-    triangle = Window(n_q + n_k, -int(start[0]))  # key slot j ≤ position − start
-    return count_pairs((mask & ~triangle) | (triangle & ~mask), n_q, n_k, q_start) == 0
+    ready = mask.ready(n_q, n_k)
+    if ready is not None:
+        return bool((in_numpy(ready) == np.tri(n_q, n_k, dtype=bool)).all())
+    first = np.unique(in_numpy(start))
+    if len(first) != 1:
+        return False  # samples that stand apart see other slots, if they compare positions at all
+    triangle = Window(n_q + n_k, -int(first[0]))  # key slot j ≤ position − start
+    return not any_visible((mask & ~triangle) | (triangle & ~mask), n_q, n_k, start)
