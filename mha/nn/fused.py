@@ -27,8 +27,10 @@ def fused(q, k, v, see, causal, scale):
     if not q.is_cpu:
         return _elsewhere(q, k, v, see, causal, scale)
     bias = None if see is None else 1 - see.to(q.dtype).reciprocal()  # 0 or −inf, in vector registers
-    if needs_gradient or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
         return _Fused.apply(q, k, v, bias, causal, scale)
+    if needs_gradient:
+        return _apply(q, k, v, bias, causal, scale)
     if bias is not None:
         return forward_op(q, k, v, 0.0, False, attn_mask=bias, scale=scale)[0]
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
@@ -63,11 +65,13 @@ class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that
         if torch.is_grad_enabled() or transformed(d_out):
             return *plain_backward(q, k, v, _see(q, k, bias, causal), scale, d_out), None, None, None
         d_q, d_k, d_v = backward_op(d_out, q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale)
-        if (
-            causal and not traced(d_q) and not finite(d_q) and not finite(k)
-        ):  # a score of −inf weighs 0, but 0 · inf is NaN
+        if causal and not traced(d_q) and not finite(d_q[:, :, -1]) and not finite(k):
+            # A key of score −inf weighs 0, and 0 · inf is NaN: in the last row for every such key.
             d_q, d_k, d_v = plain_backward(q, k, v, _see(q, k, bias, causal), scale, d_out)
         return d_q, d_k, d_v, None, None, None
+
+
+_apply = super(torch.autograd.Function, _Fused).apply  # without the look for transforms, which meet plain formulas
 
 
 def _see(q, k, bias, causal):

@@ -58,6 +58,6 @@ def finite(*tensors):
     """
     total = 0.0
     for x in tensors:
-        wide = torch.float32 if x.dtype is torch.float16 else None
-        total += x.detach().sum(dtype=wide).item()
+        x = x.detach()
+        total += (x.sum(dtype=torch.float32) if x.dtype is torch.float16 else x.sum()).item()
     return math.isfinite(total)

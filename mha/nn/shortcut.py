@@ -31,9 +31,9 @@ def usual_call(q, k, v, mask):
         return _by_group(q, k, v, scale) if mask is None else None
     if mask is None:
         return fused(q, k, v, None, False, scale)
-    if mask is masks.causal:  # every key is seen: one that is not finite shows in the output
+    if mask is masks.causal:
         out = fused(q, k, v, None, True, scale)
-        return out if finite(out) else None
+        return out if finite(out[:, :, -1]) else None  # the last query sees every key
     see = _table(mask, *shape[:3])
     return None if see is None or not finite(q, k, v) else fused(q, k, v, see, False, scale)
 
