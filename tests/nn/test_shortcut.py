@@ -61,7 +61,19 @@ def test_numbers_and_gradients_are_the_references(mask):
     ],
 )
 def test_what_is_unusual_goes_the_general_way(change):
-    assert shortcut.usual_call(*change(*draw()), None) is None
+    assert shortcut.usual_call(*change(*draw()), masks.causal) is None
+
+
+@pytest.mark.parametrize(("n_q", "num_kv_heads"), [(1, 1), (9, 3), (9, 1)])
+def test_few_queries_read_many_keys(n_q, num_kv_heads):
+    q, k, v = draw()
+    tensors = [x.detach().requires_grad_() for x in (q[:, :, :n_q], k[:, :num_kv_heads], v[:, :num_kv_heads])]
+    out = shortcut.usual_call(*tensors, None)
+    assert_equal(out, reference.attention(*in_numpy(tensors)), atol=1e-13)
+    found = torch.autograd.grad(out.sum(), tensors)
+    expected = reference.attention_backward(*in_numpy([*tensors, torch.ones_like(out)]))
+    for name, gradient in zip("qkv", found, strict=True):
+        assert_equal(gradient, getattr(expected, name), atol=1e-12, label=name)
 
 
 def test_a_bad_mask_is_refused_by_name():
