@@ -8,7 +8,7 @@ SITE   = book/_build/html
 # What an extra's installation depends on.
 PINS = pyproject.toml requirements.lock tools/environment.sh
 
-.PHONY: help book test check notebooks lab serve pdf lock clean system weights
+.PHONY: help book test check notebooks lab serve pdf conformance lock clean system weights
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -48,6 +48,10 @@ serve: book ## serve the built book on http://localhost:8000
 pdf: $(VENV)/dev.stamp ## print the whole book to a PDF with Chromium
 	@sh tools/system_packages.sh chromium
 	@$(RUN) tools/pdf.py
+
+conformance: ## run the cases on every known library, in an environment of its own, and keep the results
+	@PYTHON='$(PYTHON)' sh tools/environment.sh conformance $(VENV)-conformance
+	@$(VENV)-conformance/bin/python benchmarks/conformance.py
 
 lock: $(VENV)/dev.stamp ## write requirements.lock anew from pyproject.toml
 	@$(RUN) tools/lock.py $(UPGRADE)

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Make .venv where there is none, and install one extra of this project into it, at the locked versions:
-#   sh tools/environment.sh book
+# Make a virtual environment where there is none, and install one extra of this project into it, at the locked versions:
+#   sh tools/environment.sh EXTRA [FOLDER, .venv by default]
 set -eu
 extra=$1
+venv=${2:-.venv}
 
 stop() {
     printf '%s\n' "$@" >&2
@@ -26,13 +27,13 @@ find_python() {
          "Install one, or name it: make book PYTHON=/path/to/python3.12"
 }
 
-if ! .venv/bin/python -c '' 2>/dev/null; then
+if ! "$venv/bin/python" -c '' 2>/dev/null; then
     python=$(find_python)
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||
         stop "$python cannot make a virtual environment: its module ensurepip is missing." \
              "On Debian or Ubuntu: apt-get install python3-venv"
-    "$python" -m venv --clear .venv
+    "$python" -m venv --clear "$venv"
 fi
 
-echo "Installing the extra \"$extra\" into .venv (some minutes the first time) ..."
-.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements.lock -e ".[$extra]"
+echo "Installing the extra \"$extra\" into $venv (some minutes the first time) ..."
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check -c requirements.lock -e ".[$extra]"

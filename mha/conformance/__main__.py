@@ -8,7 +8,7 @@ from pathlib import Path
 from mha.conformance.adapters import KNOWN, OURS
 from mha.conformance.cases import GROUPS, chosen
 from mha.conformance.known import examine_known
-from mha.conformance.report import described, matrix
+from mha.conformance.report import SHOWN, described, matrix
 from mha.text import say, template
 
 
@@ -32,11 +32,7 @@ def main(arguments=None) -> int:
         parser.error(str(error))
     print(matrix(reports))
     if len(reports) == 1 or asked.case:
-        print(
-            "\n".join(
-                ["", *(described(r) for one in reports for r in one.results if r.status in ("fails", "convention"))]
-            )
-        )
+        print("\n".join(["", *(described(r) for one in reports for r in one.results if r.status in SHOWN)]))
     if asked.json:
         asked.json.write_text(
             json.dumps({"adapters": [one.as_dict() for one in reports]}, indent=1, ensure_ascii=False)

@@ -24,6 +24,9 @@ class NumPy:
         """Return the context in which the library computes in float64."""
         return nullcontext()
 
+    def compiled(self, f):
+        return f
+
     def gradients(self, f, inputs, d_output, *, dtype=np.float64):
         """Return the gradients of sum(f(*inputs) · d_output), one an input, for an f that computes in `dtype`."""
         step = 2.0 ** round(np.log2(np.finfo(dtype).eps) / 3)  # truncation and rounding are alike
@@ -57,6 +60,9 @@ class Torch:
     def session(self):
         return nullcontext()
 
+    def compiled(self, f):
+        return f
+
     def gradients(self, f, inputs, d_output):
         return self._gradients(f, self._leaves(inputs), d_output)
 
@@ -88,7 +94,7 @@ class Torch:
 
 
 class Jax:
-    """JAX arrays in float64; `jax.vjp` and `jax.jvp`."""
+    """JAX arrays; `jax.vjp` and `jax.jvp`. A call is compiled as one."""
 
     exact_derivatives = True
 
@@ -105,21 +111,33 @@ class Jax:
 
         return jax.enable_x64(True)
 
-    def gradients(self, f, inputs, d_output):
+    def compiled(self, f):
         import jax
 
-        output, pull = jax.vjp(f, *inputs)
-        return pull(d_output.astype(output.dtype))
+        return jax.jit(f)
+
+    def gradients(self, f, inputs, d_output):
+        return self.compiled(self._gradients(f, d_output))(*inputs)
 
     def second(self, f, inputs, d_output, tangents):
         import jax
 
         def along(*inputs):
-            return sum((g * t).sum() for g, t in zip(self.gradients(f, inputs, d_output), tangents, strict=True))
+            first = self._gradients(f, d_output)(*inputs)
+            return sum((g * t).sum() for g, t in zip(first, tangents, strict=True))
 
-        return jax.grad(along, argnums=tuple(range(len(inputs))))(*inputs)
+        return self.compiled(jax.grad(along, argnums=tuple(range(len(inputs)))))(*inputs)
 
     def forward(self, f, inputs, tangents):
         import jax
 
-        return jax.jvp(f, tuple(inputs), tuple(tangents))[1]
+        return self.compiled(lambda *inputs: jax.jvp(f, inputs, tuple(tangents))[1])(*inputs)
+
+    def _gradients(self, f, d_output):
+        import jax
+
+        def pulled(*inputs):
+            output, pull = jax.vjp(f, *inputs)
+            return pull(d_output.astype(output.dtype))
+
+        return pulled

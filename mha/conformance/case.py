@@ -62,6 +62,10 @@ class Call(Case):
         needs |= {"float16"} if self.q.dtype == np.float16 else set()
         object.__setattr__(self, "needs", frozenset(needs))
 
+    def inputs(self):
+        """Return copies of q, k and v, which a function may spoil."""
+        return self.q.copy(), self.k.copy(), self.v.copy()
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Value(Call):
@@ -85,7 +89,7 @@ class Value(Call):
         return compared(subject, self.expected, got, bound, self.conventions)
 
     def numbers(self, subject):
-        inputs = self.q, self.k, self.v
+        inputs = self.inputs()
         if self.of == "output":
             return subject.attend(*inputs, as_given=self.as_given, **self.options)
         if self.of == "weights":
@@ -121,7 +125,7 @@ class Gradient(Call):
         return Finding(same(got, self.expected, 0.0 if self.exact else bound), self.expected, got)
 
     def numbers(self, subject):
-        inputs = self.q, self.k, self.v
+        inputs = self.inputs()
         if self.order == "gradient":
             return subject.gradients(*inputs, d_output=self.d_output, **self.options)
         if self.order == "second-derivative":
@@ -162,7 +166,7 @@ class Refusal(Call):
     def check(self, subject):
         wanted = "an error" if self.or_value is None else self.or_value
         try:
-            got = subject.attend(self.q, self.k, self.v, as_given=True, **self.options)
+            got = subject.attend(*self.inputs(), as_given=True, **self.options)
         except Exception as error:
             return Finding(True, wanted, f"{type(error).__name__}: {error}")
         bound = tolerance(subject.rounding(got), self.q, self.k, self.v, self.options)

@@ -12,6 +12,7 @@ from mha.conformance.cases import GROUPS
 from mha.text import say, template
 
 STATUSES = ("holds", "fails", "convention", "unsupported", "not installed")
+SHOWN = ("fails", "convention")  # with what was expected and what came
 LONGEST = 160  # characters of one value in print
 
 
@@ -30,7 +31,7 @@ class Result:
         found = {"case": self.case.name, "status": self.status}
         if self.detail:
             found["detail"] = self.detail
-        if self.status in ("fails", "convention"):
+        if self.status in SHOWN:
             found |= {"expected": written(self.expected), "got": written(self.got)}
         return found
 
@@ -80,7 +81,8 @@ class Report:
             "passed": self.passed,
             "versions": self.versions,
             "counts": self.counts,
-            "results": [result.as_dict() for result in self.results],
+            "results": {result.case.name: result.status for result in self.results},
+            "differences": [result.as_dict() for result in self.results if result.status in SHOWN],
         }
 
     def to_json(self) -> str:

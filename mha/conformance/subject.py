@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from mha.conformance.arrays import NumPy
+
 INPUTS = ("q", "k", "v", "bias", "sinks")  # what has a gradient
 
 
@@ -30,7 +32,7 @@ class Subject:
         return self._call(lambda *inputs, **given: self.adapter.stats(*inputs, **given)[name], q, k, v, **options)
 
     def rotate(self, x, positions):
-        return self._call(self.adapter.rotate, x, positions)
+        return self._call(self.adapter.rotate, x, positions=positions)
 
     def gradients(self, q, k, v, *, d_output, **options):
         """Return the gradients of sum(output · d_output) by the name of the input."""
@@ -40,6 +42,18 @@ class Subject:
         with self.arrays.session():
             found = self.arrays.gradients(f, inputs, self._enter(d_output))
             return {name: self.arrays.leave(x) for name, x in zip(names, found, strict=True)}
+
+    def differences(self, q, k, v, *, d_output, **options):
+        """Return what `gradients` returns, as central differences of the output."""
+        names, _, f = self._function(q, k, v, options)
+        f, inputs = self.arrays.compiled(f), [{"q": q, "k": k, "v": v, **options}[name] for name in names]
+
+        def output(*inputs):
+            return self.arrays.leave(f(*(self._enter(x) for x in inputs)))
+
+        with self.arrays.session():
+            found = NumPy().gradients(output, inputs, d_output, dtype=self.adapter.dtype)
+        return dict(zip(names, found, strict=True))
 
     def second(self, q, k, v, *, d_output, tangents, **options):
         """Return the gradients of sum(gradients · tangents) by the name of the input."""
@@ -61,12 +75,14 @@ class Subject:
 
     def _enter(self, x):
         """Return an array of the library; float64 in the dtype that the function takes."""
-        return self.arrays.enter(x.astype(self.adapter.dtype) if getattr(x, "dtype", None) == np.float64 else x)
+        double = getattr(x, "dtype", None) == np.float64
+        return self.arrays.enter(x.astype(self.adapter.dtype, copy=False) if double else x)
 
     def _call(self, function, *inputs, **options):
         with self.arrays.session():
             inputs = [self._enter(x) for x in inputs]
-            return self.arrays.leave(function(*inputs, **{k: self._enter(x) for k, x in options.items()}))
+            given = {name: self._enter(x) for name, x in options.items()}
+            return self.arrays.leave(self.arrays.compiled(lambda *inputs: function(*inputs, **given))(*inputs))
 
     def _function(self, q, k, v, options):
         """Return the names and values of what is differentiated, and the output as a function of it."""

@@ -13,7 +13,7 @@ CASES = [
     scored("scores-outweigh-the-sink", [1000, 1000], [0.5, 0.5], sinks=[0.0]),
     scored("a-sink-far-below-is-no-sink", [0, LN3], TWO_KEYS, sinks=[-1000.0]),
     scored("a-sink-alone-gives-zero", [0, 0], [0, 0], mask=[[F, F]], sinks=[0.5]),
-    scored("a-sink-counts-in-the-mass", [0, 0], [100.0], of="lse", sinks=[100.0]),
+    scored("a-sink-counts-in-the-mass", [0, 0], [1000.0], of="lse", sinks=[1000.0]),
     scored("a-sink-alone-is-the-mass", [0, 0], [0.5], of="lse", mask=[[F, F]], sinks=[0.5]),
     scored("a-sink-is-not-scaled", [0, 0], [0.25, 0.25], scale=0.5, sinks=[float(np.log(2))]),
     scored("a-sink-is-not-capped", [0, 0], [0.05, 0.05], softcap=1.0, sinks=[float(np.log(18))]),
@@ -24,5 +24,12 @@ CASES = [
         lambda gradients: gradients["sinks"],
         [-3 / 16],
         sinks=[float(np.log(4))],
+    ),
+    sloped(
+        "a-large-sink-has-a-finite-gradient",
+        lambda gradients: np.concatenate([np.ravel(gradients[name]) for name in ("q", "k", "v", "sinks")]),
+        [0] * 6,
+        report="pytorch/torchtitan#2211",
+        sinks=[1000.0],
     ),
 ]

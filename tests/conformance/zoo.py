@@ -1,0 +1,246 @@
+"""One careful attention in NumPy, written apart from the package, and faults planted in it one at a time."""
+
+import numpy as np
+
+
+class Careful:
+    """Attention in steps that a fault can replace."""
+
+    def __call__(
+        self,
+        q,
+        k,
+        v,
+        *,
+        mask=None,
+        bias=None,
+        scale=None,
+        softcap=None,
+        sinks=None,
+        causal=False,
+        window=None,
+        lengths=None,
+    ):
+        if k.shape[-2] != v.shape[-2] or (mask is not None and mask.ndim not in (2, 4)):
+            raise ValueError("lengths or axes")
+        num_heads, d_value = q.shape[1], v.shape[-1]
+        q, k, v = self.entered(q), self.grouped(self.entered(k), num_heads), self.grouped(self.entered(v), num_heads)
+        shape = (*q.shape[:-1], k.shape[-2])
+        see = np.ones(shape, bool)
+        for part in (
+            self.shown(mask),
+            self.aligned(causal, window, lengths, *shape[-2:]),
+            self.valid(lengths, shape[-1]),
+        ):
+            see = see & part
+        see = self.intersected(see, mask, causal)
+        scale = self.scale(scale, q.shape[-1], d_value)
+        scores = self.scores(self.products(q, k), scale, softcap, bias)
+        scores = self.hidden(scores, see if bias is None else see & (bias != -np.inf))
+        return self.mixed(self.weights(scores, None if sinks is None else self.sink(sinks, scale)), v, scores > -np.inf)
+
+    def entered(self, x):
+        return x.astype(np.float64)
+
+    def grouped(self, x, num_heads):
+        return np.repeat(x, num_heads // x.shape[1], 1) if num_heads % x.shape[1] == 0 else x
+
+    def shown(self, mask):
+        return True if mask is None else mask.astype(bool)
+
+    def aligned(self, causal, window, lengths, n_q, n_k):
+        last = n_k if lengths is None else lengths.astype(int)[:, None, None, None]
+        i, j = self.first(n_q, last) + np.arange(n_q)[:, None], np.arange(n_k)
+        see = (j <= i) if causal else np.ones_like(j <= i)
+        if self.has_window(window):
+            see = see & (j >= i - self.left(window)) & (j <= i + window[1])
+        return see
+
+    def first(self, n_q, n_k):
+        return n_k - n_q
+
+    def has_window(self, window):
+        return window is not None
+
+    def left(self, window):
+        return window[0]
+
+    def valid(self, lengths, n_k):
+        return True if lengths is None else (np.arange(n_k) < lengths[:, None])[:, None, None]
+
+    def intersected(self, see, mask, causal):
+        return see
+
+    def scale(self, scale, d, d_value):
+        return d**-0.5 if scale is None else scale
+
+    def products(self, q, k):
+        return np.einsum("bhid,bhjd->bhij", q, k)
+
+    def scores(self, products, scale, softcap, bias):
+        scores = products * scale
+        scores = scores if softcap is None else softcap * np.tanh(scores / softcap)
+        return scores if bias is None else scores + bias
+
+    def hidden(self, scores, see):
+        return np.where(see, scores, -np.inf)
+
+    def sink(self, sinks, scale):
+        return sinks
+
+    def weights(self, scores, sinks):
+        rows = scores
+        if sinks is not None:
+            rows = np.concatenate([scores, np.broadcast_to(sinks[:, None, None], (*scores.shape[:-1], 1))], -1)
+        top = rows.max(-1, keepdims=True, initial=-np.inf)
+        exponentials = np.exp(rows - np.where(top == -np.inf, 0.0, top))
+        total = exponentials.sum(-1, keepdims=True)
+        return (exponentials / np.where(total == 0, 1.0, total))[..., : scores.shape[-1]]
+
+    def mixed(self, weights, v, see):
+        terms = np.where(see[..., None], weights[..., None] * v[..., None, :, :], 0.0)
+        return terms.sum(-2)
+
+
+def fault(case, **steps):
+    """Return the case that names the fault, and the attention with these steps replaced."""
+    name = "_".join(steps)
+    return case, type(name, (Careful,), steps)()
+
+
+def plain_softmax(self, scores, sinks):
+    exponentials = np.exp(scores)
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+def nan_in_empty_rows(self, scores, sinks):
+    empty = (scores == -np.inf).all(-1, keepdims=True)
+    return np.where(empty, np.nan, Careful.weights(self, scores, sinks))
+
+
+def sink_without_a_maximum(self, scores, sinks):
+    extra = 0 if sinks is None else np.exp(sinks[:, None, None])
+    exponentials = np.exp(scores)
+    return exponentials / (exponentials.sum(-1, keepdims=True) + extra)
+
+
+def over_queries(self, scores, sinks):
+    return np.swapaxes(Careful.weights(self, np.swapaxes(scores, -1, -2), None), -1, -2)
+
+
+def mean_of_empty_rows(self, scores, sinks):
+    empty = (scores == -np.inf).all(-1, keepdims=True)
+    return Careful.weights(self, np.where(empty, 0.0, scores), sinks)
+
+
+def capped_last(self, scores, see):
+    return 5.0 * np.tanh(np.where(see, scores, -np.inf) / 5.0)
+
+
+def bias_inside_the_cap(self, products, scale, softcap, bias):
+    scores = products * scale + (0 if bias is None else bias)
+    return scores if softcap is None else softcap * np.tanh(scores / softcap)
+
+
+def cap_before_the_scale(self, products, scale, softcap, bias):
+    scores = products if softcap is None else softcap * np.tanh(products / softcap)
+    return scores * scale + (0 if bias is None else bias)
+
+
+def in_half(self, q, k):
+    return np.einsum("bhid,bhjd->bhij", q.astype(np.float16), k.astype(np.float16))
+
+
+def written_over(self, x):
+    before = x.astype(np.float64)
+    x *= 2
+    return before
+
+
+def tiled_over_heads(self, mask):
+    if mask is None or mask.ndim < 4 or mask.shape[0] == 1:
+        return Careful.shown(self, mask)
+    batch = mask.shape[0]
+    flat = np.tile(mask[:, 0], (2, 1, 1)) if mask.shape[1] == 1 else mask.reshape(-1, *mask.shape[2:])
+    return flat.reshape(batch, -1, *mask.shape[2:])
+
+
+def on_the_query_axis(self, mask):
+    if mask is not None and mask.ndim == 4 and mask.shape[2] == 1 and mask.shape[1] == 1 and mask.shape[3] > 2:
+        return np.swapaxes(mask, -1, -2)
+    return Careful.shown(self, mask)
+
+
+FAULTS = {
+    "the mask is inverted": fault("true-attends", shown=lambda self, m: True if m is None else ~m.astype(bool)),
+    "the mask is ignored": fault("rows-differ", shown=lambda self, m: True),
+    "one row of the mask serves all": fault(
+        "rows-differ", shown=lambda self, m: True if m is None else m.astype(bool)[..., :1, :]
+    ),
+    "masks are tiled over heads": fault("masks-of-samples-stay-apart", shown=tiled_over_heads),
+    "padding lies on the query axis": fault("padding-lies-on-the-key-axis", shown=on_the_query_axis),
+    "key heads are tiled": fault(
+        "groups-are-contiguous", grouped=lambda self, x, h: np.tile(x, (1, h // x.shape[1], 1, 1))
+    ),
+    "the scale is missing": fault("the-default-scale", scale=lambda self, s, d, e: 1.0 if s is None else s),
+    "the scale is 1/d": fault("the-default-scale", scale=lambda self, s, d, e: 1 / d if s is None else s),
+    "the scale goes by the values": fault(
+        "the-scale-goes-by-key-width", scale=lambda self, s, d, e: e**-0.5 if s is None else s
+    ),
+    "a scale of 0 is the default": fault("a-scale-of-zero", scale=lambda self, s, d, e: s or d**-0.5),
+    "a small number stands for −∞": fault("hidden-below-any-score", hidden=lambda self, s, see: np.where(see, s, -1e9)),
+    "the smallest number stands for −∞": fault(
+        "an-empty-row-gives-zero", hidden=lambda self, s, see: np.where(see, s, np.finfo(float).min)
+    ),
+    "an empty row is the mean": fault(
+        "an-empty-causal-row-sees-no-future", weights=mean_of_empty_rows, mixed=lambda self, w, v, see: w @ v
+    ),
+    "an empty row is NaN": fault(
+        "a-sample-of-padding-gives-zero", weights=nan_in_empty_rows, mixed=lambda self, w, v, see: w @ v
+    ),
+    "exp without a maximum": fault("large-scores-do-not-overflow", weights=plain_softmax),
+    "softmax over the queries": fault("equal-values-come-out", weights=over_queries),
+    "the mask is added": fault("hidden-below-any-score", hidden=lambda self, s, see: s + np.where(see, 0.0, -1e9)),
+    "0 · NaN": fault("nan-in-a-hidden-value", mixed=lambda self, w, v, see: w @ v),
+    "NaN is covered up": fault(
+        "a-visible-nan-shows", mixed=lambda self, w, v, see: np.nan_to_num(Careful.mixed(self, w, v, see))
+    ),
+    "causal from the upper left": fault("fewer-queries-than-keys", first=lambda self, n_q, n_k: 0),
+    "causal hides the diagonal": fault("causal-square", first=lambda self, n_q, n_k: n_k - n_q - 1),
+    "causal lifts the mask": fault(
+        "causal-and-mask-intersect",
+        intersected=lambda self, see, mask, causal: np.tri(*see.shape[-2:], dtype=bool) & True if causal else see,
+    ),
+    "a window counts the query": fault("a-window-counts-the-keys-before", left=lambda self, window: window[0] - 1),
+    "a window of 0 is none": fault(
+        "a-window-of-zero-is-the-diagonal", has_window=lambda self, window: window is not None and window[0] > 0
+    ),
+    "the cap comes last": fault("the-cap-comes-before-the-mask", hidden=capped_last),
+    "the bias is capped": fault("the-cap-comes-before-the-bias", scores=bias_inside_the_cap),
+    "the cap comes first": fault("the-cap-comes-after-the-scale", scores=cap_before_the_scale),
+    "the bias is scaled": fault(
+        "a-bias-is-not-scaled", scores=lambda self, p, scale, cap, bias: (p + (0 if bias is None else bias)) * scale
+    ),
+    "a sink without a maximum": fault("scores-outweigh-the-sink", weights=sink_without_a_maximum),
+    "the sink is lost": fault("a-sink-takes-its-share", weights=lambda self, s, sinks: Careful.weights(self, s, None)),
+    "the sink is scaled": fault("a-sink-is-not-scaled", sink=lambda self, sinks, scale: sinks * scale),
+    "all heads share a sink": fault(
+        "each-head-has-its-sink", sink=lambda self, sinks, scale: np.full_like(sinks, sinks[0])
+    ),
+    "products in half precision": fault("half-precision-does-not-overflow", products=in_half),
+    "a length of 0 is one key": fault(
+        "lengths-of-samples",
+        valid=lambda self, n, n_k: True if n is None else (np.arange(n_k) < n.clip(1)[:, None])[:, None, None],
+    ),
+    "inputs are written over": fault("inputs-are-not-written-to", entered=written_over),
+    "the batch is averaged": fault(
+        "samples-do-not-mix",
+        mixed=lambda self, w, v, see: Careful.mixed(self, w, v.mean(0, keepdims=True) + 0 * v, see),
+    ),
+    "integers are cut": fault(
+        "integers-are-not-rounded",
+        mixed=lambda self, w, v, see: (
+            np.trunc(Careful.mixed(self, w, v, see)) if (v == np.trunc(v)).all() else Careful.mixed(self, w, v, see)
+        ),
+    ),
+}
