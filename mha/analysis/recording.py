@@ -59,7 +59,7 @@ class Recording(Mapping):
     `calls` has all of them, in the order in which they ran.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.calls: list[Call] = []
 
     def __getitem__(self, layer) -> Call:

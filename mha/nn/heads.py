@@ -93,10 +93,9 @@ class MultiHeadAttention(nn.Module):
 
     def reset_parameters(self):
         """Draw the weights by Glorot's rule, set biases and sinks to zero and the norms to their own start."""
-        for linear in (self.q_proj, self.k_proj, self.v_proj, self.out_proj, self.gate_proj):
-            if linear is not None:
-                nn.init.xavier_uniform_(linear.weight)
-            if linear is not None and linear.bias is not None:
+        for linear in filter(None, (self.q_proj, self.k_proj, self.v_proj, self.out_proj, self.gate_proj)):
+            nn.init.xavier_uniform_(linear.weight)
+            if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
         if self.sinks is not None:
             nn.init.zeros_(self.sinks)
@@ -151,14 +150,13 @@ class MultiHeadAttention(nn.Module):
         """Return the q, k, v and the options of this call of the core."""
         for_keys, for_values = layer_checks.contexts(x, context)
         q, k, v = self._projected(x, for_keys, for_values)
-        q_start = None
+        stand = None
         if self.position is not None or positions is not None or context_positions is not None:
             stand = places(mask, q, k, positions, context_positions, same=for_keys is x)
             q, k, bias = placed(self.position, q, k, bias, stand)
-            q_start = stand.q_start
         if self.norm_last:
             q, k = self._normed(q, k)
-        return q, k, v, self._options(mask, bias) | {"q_start": q_start}
+        return q, k, v, self._options(mask, bias) | {"q_start": None if stand is None else stand.q_start}
 
     def _options(self, mask, bias):
         return {"mask": mask, "bias": bias, "scale": self.scale, "softcap": self.softcap, "sinks": self.sinks}
@@ -197,5 +195,5 @@ class MultiHeadAttention(nn.Module):
 
     def extra_repr(self):
         names = "d_model", "num_heads", "num_kv_heads", "d_head", "position", "scale", "softcap", "dropout"
-        given = {name: getattr(self, name) for name in names} | {"sinks": None if self.sinks is None else True}
-        return ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+        given = [f"{name}={getattr(self, name)}" for name in names if getattr(self, name) is not None]
+        return ", ".join(given if self.sinks is None else [*given, "sinks=True"])

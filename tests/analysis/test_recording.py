@@ -10,7 +10,7 @@ from mha import masks, reference
 from mha.analysis import capture
 from mha.models.bert import Bert, BertConfig
 from mha.models.llama import Llama, LlamaConfig
-from mha.nn import MultiHeadAttention, Rotary, attention, attention_stats, join_heads
+from mha.nn import Cache, MultiHeadAttention, Rotary, attention, attention_stats, join_heads
 from nn.layers import draw, layer
 
 N, D_MODEL = 7, 13
@@ -173,3 +173,14 @@ def test_what_is_not_there_is_named():
         seen[other]
     with pytest.raises(ValueError, match="model is a Linear without a MultiHeadAttention"), capture(nn.Linear(2, 3)):
         pass
+
+
+def test_steps_with_a_cache_are_calls_too():
+    module, x = layer(D_MODEL, 6, **OPTIONS), draw(2, N, D_MODEL)
+    whole, cache = module.weights(x, mask=masks.causal), Cache()
+    with capture(module) as seen:
+        for rows in (slice(0, 4), slice(4, N)):
+            _, cache = module.step(x[:, rows], cache, mask=masks.causal)
+    first, second = seen.calls
+    assert_equal(first.weights, whole[:, :, :4, :4], rtol=1e-12, atol=1e-14)
+    assert_equal(second.weights, whole[:, :, 4:], rtol=1e-12, atol=1e-14)
