@@ -195,12 +195,12 @@ def check_rotary(x, positions, layout):
         raise ValueError(f"positions has shape {_shape(positions)}: expected ({n},), or one row per sample {expected}")
 
 
-def check_latent(q, q_rotated, latent, k_rotated, w_k, w_v):
+def check_latent(q, q_rope, latent, k_rope, w_k, w_v):
     """Raise unless these make a call of latent attention."""
     check_rank("q", q, ("heads", "length", "width"))
     check_rank("latent", latent, ("length", "width"))
-    check_shape("q_rotated", q_rotated, (*_shape(q)[:-1], q_rotated.shape[-1]))
-    check_shape("k_rotated", k_rotated, (*_shape(latent)[:-1], q_rotated.shape[-1]))
+    check_shape("q_rope", q_rope, (*_shape(q)[:-1], q_rope.shape[-1]))
+    check_shape("k_rope", k_rope, (*_shape(latent)[:-1], q_rope.shape[-1]))
     num_heads, d_latent, d_head = q.shape[-3], latent.shape[-1], q.shape[-1]
     check_shape("w_k", w_k, (num_heads, d_latent, d_head))
     check_shape("w_v", w_v, (num_heads, d_latent, w_v.shape[-1]))

@@ -22,9 +22,9 @@ __all__ = ["LatentAttention", "absorbed_attention", "latent_attention", "with_po
 
 def latent_attention(
     q: "Float[Tensor, '*b h i d']",
-    q_rotated: "Float[Tensor, '*b h i r']",
+    q_rope: "Float[Tensor, '*b h i r']",
     latent: "Float[Tensor, '*b j c']",
-    k_rotated: "Float[Tensor, '*b j r']",
+    k_rope: "Float[Tensor, '*b j r']",
     w_k: "Float[Tensor, 'h c d']",
     w_v: "Float[Tensor, 'h c e']",
     *,
@@ -36,17 +36,17 @@ def latent_attention(
     Every head's key ends in the same rotated part. The scale is 1 / √(d + r) unless given; `options` are those of
     `core`.
     """
-    _check(q, q_rotated, latent, k_rotated, w_k, w_v)
+    _check(q, q_rope, latent, k_rope, w_k, w_v)
     k, v = (einsum(latent, w, "... j c, h c x -> ... h j x") for w in (w_k, w_v))
-    k_rotated = k_rotated.unsqueeze(-3).expand(*k.shape[:-1], -1)
-    return core(torch.cat((q, q_rotated), -1), torch.cat((k, k_rotated), -1), v, **options)
+    k_rope = k_rope.unsqueeze(-3).expand(*k.shape[:-1], -1)
+    return core(torch.cat((q, q_rope), -1), torch.cat((k, k_rope), -1), v, **options)
 
 
 def absorbed_attention(
     q: "Float[Tensor, '*b h i d']",
-    q_rotated: "Float[Tensor, '*b h i r']",
+    q_rope: "Float[Tensor, '*b h i r']",
     latent: "Float[Tensor, '*b j c']",
-    k_rotated: "Float[Tensor, '*b j r']",
+    k_rope: "Float[Tensor, '*b j r']",
     w_k: "Float[Tensor, 'h c d']",
     w_v: "Float[Tensor, 'h c e']",
     *,
@@ -58,20 +58,20 @@ def absorbed_attention(
 
     The queries take W_K on, the outputs W_V; all heads read the latent rows themselves, as one key head.
     """
-    _check(q, q_rotated, latent, k_rotated, w_k, w_v)
-    rows = torch.cat((latent, k_rotated), -1).unsqueeze(-3)
-    scale = _scale(q, q_rotated) if scale is None else scale
-    return _give(core(_take(q, q_rotated, w_k), rows, rows, scale=scale, **options), w_v)
+    _check(q, q_rope, latent, k_rope, w_k, w_v)
+    rows = torch.cat((latent, k_rope), -1).unsqueeze(-3)
+    scale = _scale(q, q_rope) if scale is None else scale
+    return _give(core(_take(q, q_rope, w_k), rows, rows, scale=scale, **options), w_v)
 
 
-def _check(q, q_rotated, latent, k_rotated, w_k, w_v):
-    checks.tensors(q=q, q_rotated=q_rotated, latent=latent, k_rotated=k_rotated, w_k=w_k, w_v=w_v)
-    shapes.check_latent(q, q_rotated, latent, k_rotated, w_k, w_v)
+def _check(q, q_rope, latent, k_rope, w_k, w_v):
+    checks.tensors(q=q, q_rope=q_rope, latent=latent, k_rope=k_rope, w_k=w_k, w_v=w_v)
+    shapes.check_latent(q, q_rope, latent, k_rope, w_k, w_v)
 
 
-def _take(q, q_rotated, w_k):
+def _take(q, q_rope, w_k):
     """Let the queries take the key projection on: what they ask a latent row and its rotated part."""
-    return torch.cat((einsum(q, w_k, "... h i d, h c d -> ... h i c"), q_rotated), -1)
+    return torch.cat((einsum(q, w_k, "... h i d, h c d -> ... h i c"), q_rope), -1)
 
 
 def _give(found, w_v):
@@ -79,14 +79,14 @@ def _give(found, w_v):
     return einsum(found[..., : w_v.shape[1]], w_v, "... h i c, h c e -> ... h i e")
 
 
-def _scale(q, q_rotated):
-    return (q.shape[-1] + q_rotated.shape[-1]) ** -0.5
+def _scale(q, q_rope):
+    return (q.shape[-1] + q_rope.shape[-1]) ** -0.5
 
 
 class LatentAttention(nn.Module):
     """Multi-head latent attention (DeepSeek-AI, 2024): a token is remembered as one latent row, shared by all heads.
 
-    `d_latent` is the width of that row, `d_rotated` that of the part of queries and keys that `position` turns, and
+    `d_latent` is the width of that row, `d_rope` that of the part of queries and keys that `position` turns, and
     `d_head` that of the rest; values are `d_value` wide, d_head by default. With `d_query_latent` the queries pass
     through a latent row too. Inputs and outputs are (batch, length, d_model).
     """
@@ -98,7 +98,7 @@ class LatentAttention(nn.Module):
         *,
         d_latent: int,
         d_head: int,
-        d_rotated: int,
+        d_rope: int,
         d_value: int | None = None,
         d_query_latent: int | None = None,
         position=Rotary(layout="interleaved"),  # noqa: B008, an immutable value
@@ -110,19 +110,24 @@ class LatentAttention(nn.Module):
         super().__init__()
         d_value = d_head if d_value is None else d_value
         sizes = {"d_model": d_model, "num_heads": num_heads, "d_latent": d_latent, "d_head": d_head}
-        sizes |= {"d_rotated": d_rotated, "d_value": d_value}
+        sizes |= {"d_rope": d_rope, "d_value": d_value}
         for name, size in (sizes | ({} if d_query_latent is None else {"d_query_latent": d_query_latent})).items():
             count(name, size, least=1)
-        layer_checks.check_options(d_rotated, position, None, None, 0.0, core, dtype, width="d_rotated")
-        self.num_heads, self.d_latent, self.d_head, self.d_rotated = num_heads, d_latent, d_head, d_rotated
+        layer_checks.check_options(d_rope, position, None, None, 0.0, core, dtype, width="d_rope")
+        if position is not None and not hasattr(position, "rotate"):
+            raise TypeError(f"position is {position!r}: expected rotate(x, positions); a bias goes into the call")
+        self.num_heads, self.d_latent, self.d_head, self.d_rope = num_heads, d_latent, d_head, d_rope
         self.position, self.core = position, core
         options = {"bias": False, "device": device, "dtype": dtype}
         norm = {"eps": norm_eps, "device": device, "dtype": dtype}
-        has_latent = d_query_latent is not None
-        self.q_down = nn.Linear(d_model, d_query_latent, **options) if has_latent else nn.Identity()
-        self.q_norm = nn.RMSNorm(d_query_latent, **norm) if has_latent else nn.Identity()
-        self.q_up = nn.Linear(d_query_latent or d_model, num_heads * (d_head + d_rotated), **options)
-        self.kv_down = nn.Linear(d_model, d_latent + d_rotated, **options)
+        self.q_down: nn.Module = nn.Identity()
+        self.q_norm: nn.Module = nn.Identity()
+        if d_query_latent is not None:
+            self.q_down = nn.Linear(d_model, d_query_latent, **options)
+            self.q_norm = nn.RMSNorm(d_query_latent, **norm)
+        d_asking = d_model if d_query_latent is None else d_query_latent
+        self.q_up = nn.Linear(d_asking, num_heads * (d_head + d_rope), **options)
+        self.kv_down = nn.Linear(d_model, d_latent + d_rope, **options)
         self.kv_norm = nn.RMSNorm(d_latent, **norm)
         self.k_up = nn.Linear(d_latent, num_heads * d_head, **options)
         self.v_up = nn.Linear(d_latent, num_heads * d_value, **options)
@@ -135,29 +140,29 @@ class LatentAttention(nn.Module):
         return self.out_proj(join_heads(heads))
 
     def step(self, x, cache, *, mask=None, bias=None):
-        """Return the output of the next rows and the cache with them, (b, 1, slots, d_latent + d_rotated) of numbers.
+        """Return the output of the next rows and the cache with them, (b, 1, slots, d_latent + d_rope) of numbers.
 
         The rest is as in `MultiHeadAttention.step`. It reads the latent rows, and never makes keys or values from
         them.   Book: {eq}`absorbed-attention`
         """
         layer_checks.check_cache(cache)
-        q, q_rotated, latent, k_rotated = self._projected(x, cache.positions(x.shape[-2], x.device))
+        q, q_rope, latent, k_rope = self._projected(x, cache.positions(x.shape[-2], x.device))
         w_k, w_v = self._maps()
-        rows = torch.cat((latent, k_rotated), -1).unsqueeze(-3)
-        options = {"core": self.core, "mask": mask, "bias": bias, "scale": _scale(q, q_rotated)}
-        found, cache = cached_attention(_take(q, q_rotated, w_k), rows, None, cache, **options)
+        rows = torch.cat((latent, k_rope), -1).unsqueeze(-3)
+        options = {"core": self.core, "mask": mask, "bias": bias, "scale": _scale(q, q_rope)}
+        found, cache = cached_attention(_take(q, q_rope, w_k), rows, None, cache, **options)
         return self.out_proj(join_heads(_give(found, w_v))), cache
 
     def _projected(self, x, positions):
         """Return what the heads ask, q and its rotated part, and what a token shows: latent row and rotated part."""
         layer_checks.check_input("x", x, self.kv_down)
         q = split_heads(self.q_up(self.q_norm(self.q_down(x))), self.num_heads)
-        q, q_rotated = q.split((self.d_head, self.d_rotated), -1)
-        latent, k_rotated = self.kv_down(x).split((self.d_latent, self.d_rotated), -1)
+        q, q_rope = q.split((self.d_head, self.d_rope), -1)
+        latent, k_rope = self.kv_down(x).split((self.d_latent, self.d_rope), -1)
         if self.position is not None:
-            q_rotated = self.position.rotate(q_rotated, positions)
-            k_rotated = self.position.rotate(k_rotated.unsqueeze(-3), positions).squeeze(-3)
-        return q, q_rotated, self.kv_norm(latent), k_rotated
+            q_rope = self.position.rotate(q_rope, positions)
+            k_rope = self.position.rotate(k_rope.unsqueeze(-3), positions).squeeze(-3)
+        return q, q_rope, self.kv_norm(latent), k_rope
 
     def _maps(self):
         """Return W_K and W_V, a matrix a head: (heads, d_latent, d_head) and (heads, d_latent, d_value)."""

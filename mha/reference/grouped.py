@@ -29,9 +29,9 @@ def pool_heads(w: "Float[Array, 'm hd']", num_heads, num_kv_heads) -> "Float[Arr
 
 def latent_attention(
     q: "Float[Array, '*b h i d']",
-    q_rotated: "Float[Array, '*b h i r']",
+    q_rope: "Float[Array, '*b h i r']",
     latent: "Float[Array, '*b j c']",
-    k_rotated: "Float[Array, '*b j r']",
+    k_rope: "Float[Array, '*b j r']",
     w_k: "Float[Array, 'h c d']",
     w_v: "Float[Array, 'h c e']",
     *,
@@ -43,18 +43,18 @@ def latent_attention(
     Every head's key ends in the same rotated part. The scale is 1 / √(d + r) unless given; `options` are those of
     `attention`.
     """
-    q, q_rotated, latent, k_rotated, w_k, w_v = in_float64(q, q_rotated, latent, k_rotated, w_k, w_v)
+    q, q_rope, latent, k_rope, w_k, w_v = in_float64(q, q_rope, latent, k_rope, w_k, w_v)
     k, v = (np.einsum("...jc,hcx->...hjx", latent, w) for w in (w_k, w_v))
-    k_rotated = np.broadcast_to(k_rotated[..., None, :, :], (*k.shape[:-1], k_rotated.shape[-1]))
-    q, k = np.concatenate([q, q_rotated], -1), np.concatenate([k, k_rotated], -1)
+    k_rope = np.broadcast_to(k_rope[..., None, :, :], (*k.shape[:-1], k_rope.shape[-1]))
+    q, k = np.concatenate([q, q_rope], -1), np.concatenate([k, k_rope], -1)
     return attention(q, k, v, scale=scale, **options)
 
 
 def absorbed_attention(
     q: "Float[Array, '*b h i d']",
-    q_rotated: "Float[Array, '*b h i r']",
+    q_rope: "Float[Array, '*b h i r']",
     latent: "Float[Array, '*b j c']",
-    k_rotated: "Float[Array, '*b j r']",
+    k_rope: "Float[Array, '*b j r']",
     w_k: "Float[Array, 'h c d']",
     w_v: "Float[Array, 'h c e']",
     *,
@@ -65,19 +65,17 @@ def absorbed_attention(
 
     The queries take W_K on, the outputs W_V; all heads read the latent rows themselves, as one key head.
     """
-    q, q_rotated, latent, k_rotated, w_k, w_v = in_float64(q, q_rotated, latent, k_rotated, w_k, w_v)
-    scale = (q.shape[-1] + q_rotated.shape[-1]) ** -0.5 if scale is None else scale
-    q = np.concatenate([np.einsum("...hid,hcd->...hic", q, w_k), q_rotated], -1)
-    k = np.concatenate([latent, k_rotated], -1)[..., None, :, :]
+    q, q_rope, latent, k_rope, w_k, w_v = in_float64(q, q_rope, latent, k_rope, w_k, w_v)
+    scale = (q.shape[-1] + q_rope.shape[-1]) ** -0.5 if scale is None else scale
+    q = np.concatenate([np.einsum("...hid,hcd->...hic", q, w_k), q_rope], -1)
+    k = np.concatenate([latent, k_rope], -1)[..., None, :, :]
     found = attention(q, k, latent[..., None, :, :], scale=scale, **options)
     return np.einsum("...hic,hce->...hie", found, w_v)
 
 
-def in_float64(q, q_rotated, latent, k_rotated, w_k, w_v):
+def in_float64(q, q_rope, latent, k_rope, w_k, w_v):
     """Return the arguments of latent attention in float64, or raise where their axes do not fit."""
-    names = "q", "q_rotated", "latent", "k_rotated", "w_k", "w_v"
-    arrays = [
-        shapes.float64(name, x) for name, x in zip(names, (q, q_rotated, latent, k_rotated, w_k, w_v), strict=True)
-    ]
+    names = "q", "q_rope", "latent", "k_rope", "w_k", "w_v"
+    arrays = [shapes.float64(name, x) for name, x in zip(names, (q, q_rope, latent, k_rope, w_k, w_v), strict=True)]
     shapes.check_latent(*arrays)
     return arrays

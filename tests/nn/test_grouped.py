@@ -9,7 +9,7 @@ from mha import masks, nn, reference
 from mha.nn import Cache, LatentAttention, MultiHeadAttention, Rotary
 
 BATCH, N, D_MODEL, HEADS = 2, 7, 15, 3
-WIDTHS = {"d_latent": 11, "d_head": 5, "d_rotated": 4, "d_value": 7}
+WIDTHS = {"d_latent": 11, "d_head": 5, "d_rope": 4, "d_value": 7}
 
 
 def draw(*shape, seed=0):
@@ -136,7 +136,7 @@ def test_pooled_heads():
     ("make", "words"),
     [
         (lambda: layer(d_latent=0), "d_latent is 0: expected at least 1"),
-        (lambda: layer(d_rotated=3), "d_rotated is 3: expected an even width"),
+        (lambda: layer(d_rope=3), "d_rope is 3: expected an even width"),
         (lambda: layer()(draw(BATCH, N, 14)), r"x has shape \(2, 7, 14\): expected \(batch, length, 15\)"),
         (lambda: layer().step(draw(BATCH, N, 15), None), r"cache is None"),
         (lambda: nn.latent_attention(*[np.zeros(1)] * 6), r"q is a NumPy array"),

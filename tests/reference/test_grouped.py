@@ -37,13 +37,13 @@ def arguments(**sizes):
     return tuple(0.5 * make([n[axis] for axis in one]) for one in axes)
 
 
-def naive(q, q_rotated, latent, k_rotated, w_k, w_v, see):
+def naive(q, q_rope, latent, k_rope, w_k, w_v, see):
     """Head by head and query by query, in loops."""
     b, h, n_q, d = q.shape
     out = np.zeros((b, h, n_q, w_v.shape[-1]))
     for s, g, i in np.ndindex(b, h, n_q):
         keys, values = latent[s] @ w_k[g], latent[s] @ w_v[g]
-        scores = (keys @ q[s, g, i] + k_rotated[s] @ q_rotated[s, g, i]) / np.sqrt(d + q_rotated.shape[-1])
+        scores = (keys @ q[s, g, i] + k_rope[s] @ q_rope[s, g, i]) / np.sqrt(d + q_rope.shape[-1])
         shown = np.exp(scores[see[i]])
         out[s, g, i] = shown / shown.sum() @ values[see[i]]
     return out
@@ -71,8 +71,8 @@ def test_absorbed_is_expanded(options):
 @pytest.mark.parametrize(
     ("place", "shape", "words"),
     [
-        (1, (2, 3, 4, 2), r"q_rotated has shape \(2, 3, 4, 2\): expected \(2, 3, 5, 2\)"),
-        (3, (2, 7, 4), r"k_rotated has shape \(2, 7, 4\): expected \(2, 7, 2\)"),
+        (1, (2, 3, 4, 2), r"q_rope has shape \(2, 3, 4, 2\): expected \(2, 3, 5, 2\)"),
+        (3, (2, 7, 4), r"k_rope has shape \(2, 7, 4\): expected \(2, 7, 2\)"),
         (4, (3, 4, 11), r"w_k has shape \(3, 4, 11\): expected \(3, 11, 4\)"),
         (5, (2, 11, 6), r"w_v has shape \(2, 11, 6\): expected \(3, 11, 6\)"),
     ],
