@@ -86,7 +86,9 @@ class LogStrided(Distance):
     @staticmethod
     def rule(at, b, h, i, j):
         distance = i - j
-        return (distance >= 0) & ((distance & (distance - 1)) == 0)
+        return (distance >= 0) & (
+            (distance & (distance - 1)) == 0
+        )  # intervals need both; for numbers the second will do
 
     def numbers(self, seen, b, h, i, j):
         if j >= i:

@@ -34,10 +34,11 @@ def test_position_0_moves(mask):
 
 
 def test_a_picture_after_text():
-    see = (causal | shifted(window2d((2, 2), 1), 3)).dense(8, 8)
-    expected = np.tri(8, dtype=bool)
-    expected[3:7, 3:7] = True
-    assert_equal(see, expected)
+    for picture in (window2d((2, 2), 1), masks.shifted_window2d((2, 2), 5)):
+        expected = np.zeros((9, 9), bool)
+        expected[3:7, 3:7] = True
+        assert_equal(shifted(picture, 3).dense(9, 9), expected)
+        assert_equal((causal | shifted(picture, 3)).dense(9, 9), expected | np.tri(9, dtype=bool))
 
 
 def test_values():
