@@ -69,12 +69,15 @@ class Adapter:
     def __post_init__(self):
         check_names("supports", self.supports, FEATURES)
         check_names("conventions", self.conventions, CONVENTIONS)
+        asked = {"weights": self.weights and self.both, "rotate": self.rotate}
+        asked |= dict.fromkeys(("lse", "max-logit", "entropy"), self.stats)
+        for name, function in asked.items():
+            if name in self.supports and function is None:
+                raise ValueError(f"supports names {name!r}, which needs a function beside attend: build an Adapter")
 
 
 def check_names(argument, names, known):
     """Raise unless all names are known ones."""
-    if isinstance(names, str):
-        raise TypeError(f"{argument} is the string {names!r}: expected a set of names")
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise ValueError(
@@ -91,6 +94,9 @@ def adapt(fn, *, supports=None, arrays=None, conventions=(), dtype=np.float64, n
     if not callable(fn):
         raise TypeError(f"fn is a {type(fn).__name__}: expected a function fn(q, k, v, *, mask, bias, scale, …)")
     arrays = NumPy() if arrays is None else arrays
+    for argument, names in (("supports", supports), ("conventions", conventions)):
+        if isinstance(names, str):
+            raise TypeError(f"{argument} is the string {names!r}: expected a set of names")
     return Adapter(
         name=getattr(fn, "__name__", type(fn).__name__) if name is None else name,
         attend=fn,
