@@ -10,7 +10,7 @@ import pytest
 
 from browser.visit import picture, served, still_controls, visit
 from mha import masks, reference
-from mha.widgets import DotProduct, HeadMaps, Heads, Lookup
+from mha.widgets import Cost, DotProduct, HeadMaps, Heads, Lookup
 
 pytestmark = pytest.mark.browser
 
@@ -62,6 +62,7 @@ def widgets():
         Heads(TOKENS, q, k),
         HeadMaps(TOKENS, maps, layer=2, head=1, query=6),
         Lookup(range(0, 24, 3), range(8), period=24, query=7.5),
+        Cost("llama-3-8b", itemsize=4),
     ]
 
 
@@ -144,7 +145,7 @@ def test_live_picture_is_the_still(browser, folder):
 
 def test_click_on_the_picture_chooses(browser, folder):
     with visit(browser, f"file://{folder}/index.html") as (page, _):
-        dot_product, _, heads, head_maps, lookup = page.locator(".mha-live").all()
+        dot_product, _, heads, head_maps, lookup, _ = page.locator(".mha-live").all()
         dot_product.locator("svg rect.pick[data-value='5']").click()
         assert "Query 5, “some”" in dot_product.locator("[aria-live]").inner_text()
         assert dot_product.get_by_role("radio").nth(5).is_checked()
