@@ -116,6 +116,10 @@ class Mask(Convertible):
         own = [table for field in fields(self) if hasattr(table := getattr(self, field.name), "shape")]
         return own + [table for part in self.parts() for table in part.tables()]
 
+    def breaks(self):
+        """Return which queries and which keys begin a document, (b | 1, n − 1) each, the first left out; or None."""
+        return None
+
     def valid_lengths(self):
         """Return where each sample's keys end, one past the last valid one; None if no term knows it."""
         return None
@@ -196,6 +200,9 @@ class And(Pair):
 
     def __call__(self, b, h, i, j):
         return self.one(b, h, i, j) & self.two(b, h, i, j)
+
+    def breaks(self):
+        return next((found for part in self.params() if (found := part.breaks()) is not None), None)
 
     @staticmethod
     def end_of_both(one, two):

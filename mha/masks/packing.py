@@ -42,6 +42,10 @@ class Segments(BySlot):
         state = "visible" if seen else "hidden"
         return say(f"masks.explain.segment_{state}", **({"segment": key} if seen else {"query": query, "key": key}))
 
+    def breaks(self):
+        rows = (ids.reshape(self.samples, n) for ids, n in ((self.q_ids, self.n_q), (self.k_ids, self.n_k)))
+        return tuple(ids[:, 1:] != ids[:, :-1] for ids in rows)
+
     def sizes(self):
         return self.samples, 1
 

@@ -24,7 +24,8 @@ def places(mask, q, k, positions=None, context_positions=None, *, same=False):
     """Return the `Places` of the rows of q and k, which are (…, heads, length, width).
 
     A mask counts key slots from 0, and places the first query among them: at its position minus that of the first
-    key. Without positions, keys stand at their slots and the last query at the last (valid) key. If the queries
+    key. Where positions restart at each document of `segments`, the last query is at the last key.
+    Without positions, keys stand at their slots and the last query at the last (valid) key. If the queries
     and the keys are the `same` rows, their positions are too.
     """
     mask = None if mask is None else masks.as_mask(mask)
@@ -43,6 +44,8 @@ def places(mask, q, k, positions=None, context_positions=None, *, same=False):
         positions = first + start + torch.arange(n_q, device=q.device)
     if not given or mask is None or not mask.compares_positions() or 0 in (n_q, n_k):
         return Places(positions, keys, None)
+    if _restart(positions, keys, mask.breaks()):
+        return Places(positions, keys, None)  # the mask hides one document from another, and goes by slot in each
     q_start = (_first("positions", positions) - _first("context_positions", keys))[..., 0]
     if q_start.ndim == 0 and q_start.device.type == "cpu" and readable(q_start):
         return Places(positions, keys, int(q_start))
@@ -69,6 +72,20 @@ def biased(position, bias, q_positions, k_positions):
         return bias
     by_distance = position.bias(q_positions, k_positions)
     return by_distance if bias is None else bias + by_distance
+
+
+def _restart(positions, keys, breaks):
+    """Tell whether positions jump, and only where a document begins."""
+    if breaks is None or not all(x.device.type == "cpu" and readable(x) for x in (positions, keys)):
+        return False
+    restarts = False
+    for x, begins in zip((positions, keys), breaks, strict=True):
+        jumps = (x.diff(dim=-1) != 1)[None].flatten(0, -2)
+        begins = torch.as_tensor(begins if isinstance(begins, torch.Tensor) else np.array(begins))
+        if begins.shape[-1] != jumps.shape[-1] or bool((jumps & ~begins).any()):
+            return False  # what is wrong is said where it is checked
+        restarts = restarts or bool(jumps.any())
+    return restarts
 
 
 def _checked(name, positions, x):

@@ -119,3 +119,25 @@ def test_positions_that_jump(module):
 def test_bad_positions_are_named(module, name, value, error, words):
     with pytest.raises(error, match=f"{name} {words}"):
         module(draw(BATCH, 3, D_MODEL), **{name: value})
+
+
+def test_packed_documents_equal_each_alone(module):
+    """Positions may run on or restart at each document; a jump within one is an error."""
+    ids = torch.tensor([4, 4, 4, 9, 2, 2, 2])
+    x, mask = draw(BATCH, N, D_MODEL), masks.causal & masks.segments(ids)
+    restarted = masks.segment_positions(ids)
+    each = [rows.start for rows in (range(0, 3), range(3, 4), range(4, 7))]
+    alone = torch.cat([module(x[:, a:b], mask=masks.causal) for a, b in zip(each, [*each[1:], N], strict=True)], 1)
+    for positions in (None, torch.arange(N), restarted, restarted.expand(BATCH, N)):
+        assert_equal(module(x, mask=mask, positions=positions), alone, **CLOSE, label=f"{positions}")
+    per_sample = masks.causal & masks.segments(ids.expand(BATCH, N))
+    assert_equal(module(x, mask=per_sample, positions=restarted.expand(BATCH, N)), alone, **CLOSE)
+    assert_equal(module(x, mask=per_sample, positions=restarted), alone, **CLOSE)
+    with pytest.raises(ValueError, match="segments knows 6 queries and 6 keys"):
+        module(x, mask=masks.causal & masks.segments(ids[1:]), positions=torch.arange(N))
+    last = masks.causal & masks.segments(ids[5:], ids)
+    out = module(x[:, 5:], x, mask=last, positions=restarted[5:], context_positions=restarted)
+    assert_equal(out, alone[:, 5:], **CLOSE, label="two more queries")
+    for wrong in (torch.tensor([0, 1, 3, 0, 0, 1, 2]), torch.tensor([0, 1, 0, 1, 0, 1, 2])):
+        with pytest.raises(ValueError, match="positions jump: expected consecutive integers"):
+            module(x, mask=mask, positions=wrong)
