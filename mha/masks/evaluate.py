@@ -34,7 +34,7 @@ def visible(mask, n_q, n_k, *, start, batch=1, num_heads=1, rows=slice(None), ar
     i, j = arange(n_q)[rows][:, None], arange(n_k)
     positions = (start if one else start.reshape(-1, 1, 1, 1)) + i
     see = mask.placed(start).on_tables(table)(b, h, positions, j)
-    if tuple(see.shape[-2:]) != (len(i), n_k):
+    if tuple(see.shape[-2:]) != (i.shape[0], n_k):
         see = see & ((i >= 0) & (j >= 0))
     return see[0, 0] if see.ndim == 4 and tuple(see.shape[:2]) == (1, 1) else see
 
