@@ -15,15 +15,17 @@ from traitlets import TraitError
 from mha.masks import causal
 from mha.reference import attention_weights
 from mha.text import template
-from mha.widgets import DotProduct, HeadMaps, Heads
+from mha.widgets import Cost, DotProduct, HeadMaps, Heads, Lookup
 from mha.widgets.base import HERE, module_source
 
 TOKENS = ["[CLS]", "ships", "<sail>", "'at'", '"sea"', "&"]
 Q, K = np.random.default_rng(7).normal(size=(2, 3, 6, 8))
 WIDGETS = [
+    Cost("smollm2-135m", name="fig-d"),
     DotProduct(TOKENS, Q[0], K[0], name="fig-a"),
     HeadMaps(TOKENS, attention_weights(Q, K, mask=causal)[None], name="fig-b"),
     Heads(TOKENS, Q, K, name="fig-c"),
+    Lookup(range(0, 24, 3), range(8), period=24, query=7.5, name="fig-e"),
 ]
 KINDS = sorted(path.stem for path in HERE.glob("*.js") if path.stem != "common")
 each_widget = pytest.mark.parametrize("widget", WIDGETS, ids=KINDS)
@@ -40,7 +42,7 @@ def test_html_holds_picture_state_and_words(widget):
     assert html.unescape(alt) == widget.alt()
     assert html.unescape(caption) == template(f"widgets.{kind}.caption")
     state = json.loads(html.unescape(state))
-    assert state["tokens"] == TOKENS
+    assert state.get("tokens", TOKENS) == TOKENS
     assert set(state) == set(widget.trait_names(setting=True))
     assert ElementTree.fromstring(unquote(still)).tag.endswith("svg")
 
@@ -111,9 +113,12 @@ def test_every_table_of_words_has_its_widget():
 
 @each_widget
 def test_data_is_given_once(widget):
-    with pytest.raises(TraitError, match='"tokens" trait is read-only'):
-        widget.tokens = TOKENS[:2]
-    assert widget.tokens == TOKENS
+    assert widget.trait_names(data=True)
+    for name in widget.trait_names(data=True):
+        before = getattr(widget, name)
+        with pytest.raises(TraitError, match=f'"{name}" trait is read-only'):
+            setattr(widget, name, type(before)())
+        assert getattr(widget, name) == before
 
 
 @pytest.mark.parametrize(
