@@ -31,7 +31,7 @@ def latent_flops(n, d_model, num_heads, latent, *, cached=0, pairs=None):
     n, cached = count("n", n), count("cached", cached)
     pairs = visible_pairs(pairs, n, cached + n)
     outside, between = latent_weights(d_model, num_heads, latent)
-    core = core_flops(pairs, num_heads, latent.d_nope + latent.d_rope, d_value=latent.d_value)
+    core = core_flops(pairs, num_heads, latent.d_head + latent.d_rope, d_value=latent.d_value)
     return 2 * n * outside + 2 * (cached + n) * between + core
 
 

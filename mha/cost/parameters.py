@@ -21,7 +21,7 @@ def latent_parameters(d_model, num_heads, latent):
 def latent_weights(d_model, num_heads, latent):
     """Count the weights that make queries, latents and the output, and those between the latents and the heads."""
     d_model, num_heads = counts(d_model=d_model, num_heads=num_heads)
-    d_q, narrow = num_heads * (latent.d_nope + latent.d_rope), latent.d_query_latent
+    d_q, narrow = num_heads * (latent.d_head + latent.d_rope), latent.d_query_latent
     queries = d_model * d_q if narrow is None else narrow * (d_model + d_q)
     latents, output = d_model * (latent.d_latent + latent.d_rope), num_heads * latent.d_value * d_model
-    return queries + latents + output, num_heads * latent.d_latent * (latent.d_nope + latent.d_value)
+    return queries + latents + output, num_heads * latent.d_latent * (latent.d_head + latent.d_value)

@@ -16,13 +16,13 @@ def counts(**sizes):
 class Latent:
     """The widths of multi-head latent attention: all heads read one latent and one rotated key a position.
 
-    `d_nope` columns of a head's key and `d_value` of its value are made from the latent of `d_latent` columns;
+    `d_head` columns of a head's key and `d_value` of its value are made from the latent of `d_latent` columns;
     `d_rope` further columns of the key carry the position. Queries come from a latent too if `d_query_latent` is given.
     """
 
     d_latent: int
+    d_head: int
     d_rope: int
-    d_nope: int
     d_value: int
     d_query_latent: int | None = None
 

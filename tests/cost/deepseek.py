@@ -8,7 +8,7 @@ D_MODEL, HEADS = 26, 3
 
 
 def latent(narrow):
-    return Latent(d_latent=7, d_rope=4, d_nope=5, d_value=11, d_query_latent=narrow)
+    return Latent(d_latent=7, d_rope=4, d_head=5, d_value=11, d_query_latent=narrow)
 
 
 def module(narrow):
@@ -23,7 +23,7 @@ def module(narrow):
         kv_lora_rank=sizes.d_latent,
         q_lora_rank=narrow,
         qk_rope_head_dim=sizes.d_rope,
-        qk_nope_head_dim=sizes.d_nope,
+        qk_nope_head_dim=sizes.d_head,
         v_head_dim=sizes.d_value,
         attn_implementation="eager",
     )

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from cost import deepseek
+from mha import nn
 from mha.cost import Latent, attention_parameters, latent_parameters
 
 
@@ -27,10 +28,18 @@ def test_latent_parameters_of_deepseek(narrow):
     assert latent_parameters(deepseek.D_MODEL, deepseek.HEADS, deepseek.latent(narrow)) == expected
 
 
+@pytest.mark.parametrize("narrow", [None, 13])
+def test_latent_parameters_of_our_layer(narrow):
+    sizes = deepseek.latent(narrow)
+    layer = nn.LatentAttention(deepseek.D_MODEL, deepseek.HEADS, **vars(sizes))
+    expected = sum(p.numel() for p in layer.parameters())
+    assert latent_parameters(deepseek.D_MODEL, deepseek.HEADS, sizes) == expected
+
+
 def test_misfits_are_named():
     with pytest.raises(ValueError, match="d_model is 10 and num_heads is 3, remainder 1"):
         attention_parameters(10, 3)
     with pytest.raises(ValueError, match="d_rope is 0: expected at least 1"):
-        Latent(d_latent=7, d_rope=0, d_nope=5, d_value=11)
+        Latent(d_latent=7, d_rope=0, d_head=5, d_value=11)
     with pytest.raises(ValueError, match="num_heads is 0: expected at least 1"):
         latent_parameters(26, 0, deepseek.latent(None))

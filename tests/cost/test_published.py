@@ -33,7 +33,7 @@ LATENT = {
     "d_latent": "kv_lora_rank",
     "d_query_latent": "q_lora_rank",
     "d_rope": "qk_rope_head_dim",
-    "d_nope": "qk_nope_head_dim",
+    "d_head": "qk_nope_head_dim",
     "d_value": "v_head_dim",
 }
 MODELS = cost.published_models()
