@@ -13,7 +13,7 @@ from mha.masks import causal, window
 from mha.masks.counting import any_visible, count_pairs, find_empty_rows
 
 MASKS = every(37, 53, 2, 3)
-fuzz = settings(deadline=None, max_examples=70)
+fuzz = settings(deadline=None, max_examples=50)
 
 
 @fuzz

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from compare import assert_equal
 from mha.masks.spans import Span, Table, Truth
 
-fuzz = settings(deadline=None, max_examples=100)
+fuzz = settings(deadline=None, max_examples=60)
 ends = st.tuples(st.integers(-40, 40), st.integers(0, 9)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 above_zero = st.tuples(st.integers(1, 20), st.integers(0, 5)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 SUMS = [operator.add, operator.sub, operator.mul, operator.and_]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compare import assert_equal
-from mha.masks import causal, dense, key_padding, lengths, per_head, prefix, segments, window
+from mha.masks import causal, dense, key_padding, lengths, per_head, prefix, query_start, segments, window
 
 
 def shown(arguments, n_q, n_k):
@@ -55,7 +55,7 @@ def unless_refused(mask, *lengths_and_start):
 windows = st.one_of(st.just(causal), st.builds(window, st.integers(0, 9), st.integers(0, 9)))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(windows, windows, st.integers(0, 7), st.integers(0, 7), st.one_of(st.none(), st.integers(-5, 9)))
 def test_windows(one, two, n_q, n_k, q_start):
     mask = one & two
@@ -66,12 +66,14 @@ def test_windows(one, two, n_q, n_k, q_start):
         assert_equal(shown(arguments, n_q, n_k), mask.dense(n_q, n_k, q_start))
 
 
-@settings(deadline=None, max_examples=100)
-@given(st.one_of(st.none(), windows), st.lists(st.integers(0, 7), min_size=1, max_size=3), st.integers(0, 5))
+@settings(deadline=None, max_examples=60)
+@given(st.one_of(st.none(), windows), st.lists(st.integers(0, 7), min_size=1, max_size=3), st.integers(0, 9))
 def test_lengths(side, n, n_q):
     mask, n_k = lengths(n) if side is None else side & lengths(n), 7
     arguments, see = mask.to_flash(n_q, n_k), mask.dense(n_q, n_k).reshape(len(n), n_q, n_k)
-    queries = [n_q if side is None else min(n_q, number) for number in n]  # the rest stands past the last valid key
+    start = query_start(mask, n_q, n_k)
+    past = [sum(start[b] + i >= number for i in range(n_q)) for b, number in enumerate(n)]  # the last valid key
+    queries = [n_q - (0 if side is None else rest) for rest in past]
     for b, number in enumerate(queries):
         see[b, number:] = False
     assert_equal(unpacked(arguments, slots(*queries), slots(*n), see.shape), see)
@@ -83,7 +85,7 @@ def test_lengths(side, n, n_q):
 ids = st.lists(st.lists(st.integers(0, 3), min_size=6, max_size=6).map(sorted), min_size=1, max_size=3)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(st.one_of(st.none(), windows), ids)
 def test_segments(side, rows):
     mask = segments(rows) if side is None else segments(rows) & side
