@@ -137,19 +137,23 @@ def cached_attention(q, k, v, cache, *, mask=None, core=attention, **options):
 
 def _check_rows(cache, new):
     checks.tensors(**{f"rows {number}": x for number, x in enumerate(new)})
-    batch, each = new[0].shape[:-3], isinstance(cache.lengths, int)
-    if any(x.ndim < 3 or x.shape[:-1] != new[0].shape[:-1] for x in new):
+    first = new[0].shape
+    if any(x.ndim < 3 or x.shape[:-1] != first[:-1] for x in new):
         got = ", ".join(str(tuple(x.shape)) for x in new)
         raise ValueError(f"the rows have shapes {got}: expected (b, g, n, width), equal but for the width")
-    if not each and batch != cache.lengths.shape:
+    if not isinstance(cache.lengths, int) and first[:-3] != cache.lengths.shape:
         raise ValueError(
-            f"the rows have leading axes {tuple(batch)}: expected {tuple(cache.lengths.shape)}, "
+            f"the rows have leading axes {tuple(first[:-3])}: expected {tuple(cache.lengths.shape)}, "
             "for the cache has a length for each sample"
         )
-    held = [(*x.shape[:-2], x.shape[-1], x.dtype) for x in cache.rows]
-    got = [(*x.shape[:-2], x.shape[-1], x.dtype) for x in new]
-    if held and held != got:
-        raise ValueError(f"the rows are {got}: expected {held}, (b, g, width, dtype) of the rows in the cache")
+    if cache.rows and _kinds(cache.rows) != _kinds(new):
+        raise ValueError(
+            f"the rows are {_kinds(new)}: expected {_kinds(cache.rows)}, (b, g, width, dtype) of those in the cache"
+        )
+
+
+def _kinds(rows):
+    return [(*x.shape[:-2], x.shape[-1], x.dtype) for x in rows]
 
 
 def _write(buffer, rows, start):

@@ -1,7 +1,6 @@
 """Multi-head attention: project, split into heads, attend in each, join, project."""
 
 import torch
-from einops import rearrange
 from torch import nn
 
 from mha import shapes
@@ -19,14 +18,14 @@ def split_heads(x: "Float[Tensor, '*b n hd']", num_heads: int) -> "Float[Tensor,
     checks.tensors(x=x)
     shapes.check_rank("x", x, ("length", "width"))
     shapes.check_heads(x.shape[-1], num_heads, name="the width of x")
-    return rearrange(x, "... n (h d) -> ... h n d", h=num_heads)
+    return x.reshape(*x.shape[:-1], num_heads, x.shape[-1] // num_heads).transpose(-2, -3)
 
 
 def join_heads(x: "Float[Tensor, '*b h n d']") -> "Float[Tensor, '*b n hd']":
     """Lay the heads side by side again: the inverse of `split_heads`.   Book: {eq}`join-heads`"""
     checks.tensors(x=x)
     shapes.check_rank("x", x, ("heads", "length", "width"))
-    return rearrange(x, "... h n d -> ... n (h d)")
+    return x.transpose(-2, -3).flatten(-2)
 
 
 class MultiHeadAttention(nn.Module):

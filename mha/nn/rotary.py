@@ -48,8 +48,8 @@ _JOINED = {
 
 
 def _phases(positions, width, base):
-    pair = torch.arange(0, width, 2, dtype=torch.float64, device=positions.device)
-    return positions.to(torch.float64)[..., None] * base ** (-pair / width)
+    exponents = torch.arange(0, -width, -2, dtype=torch.float64, device=positions.device) / width
+    return positions[..., None] * base**exponents
 
 
 @dataclass(frozen=True)
