@@ -1,4 +1,4 @@
-"""What attention costs: the cache, the pairs behind a causal mask, bytes moved, and the roofline.
+"""What attention costs: the pairs behind a causal mask, bytes moved, the roofline, and the cache beside the weights.
 
 Lengths come as an array, and a count is right to the last digit.
 """
@@ -9,10 +9,6 @@ from mha import cost
 from mha.exercises.exercise import Exercise
 
 EXACT = 1e-12
-
-
-def kv_cache_bytes(n, num_layers, num_kv_heads, d_head, itemsize):
-    return 2 * n * num_layers * num_kv_heads * d_head * itemsize
 
 
 def causal_flops(n, d_head):
@@ -27,31 +23,18 @@ def least_seconds(flops, nbytes, peak, bandwidth):
     return np.maximum(flops / peak, nbytes / bandwidth)
 
 
+def equal_length(num_kv_heads, num_heads, d_model, batch):
+    return d_model * (num_heads + num_kv_heads) / (num_kv_heads * batch)
+
+
 def fused_bytes(n, num_heads, d_head, itemsize):
     return itemsize * num_heads * 4 * n * d_head
 
 
 LENGTHS = np.array([2, 3, 5, 1009]), np.array([7]), np.array([65537, 1000003])
 
-CACHE = Exercise(
-    id="cost-1",
-    solve=kv_cache_bytes,
-    cases=lambda rng: [(LENGTHS[0], 3, 2, 5, 2), (LENGTHS[1], 11, 3, 7, 4), (LENGTHS[2], 31, 3, 67, 2)],
-    mistakes={
-        "keys-only": lambda n, layers, heads, d, size: n * layers * heads * d * size,
-        "one-layer": lambda n, layers, heads, d, size: 2 * n * heads * d * size,
-        "one-head": lambda n, layers, heads, d, size: 2 * n * layers * d * size,
-        "numbers": lambda n, layers, heads, d, size: 2 * n * layers * heads * d,
-        "scores": lambda n, layers, heads, d, size: layers * heads * n * n * size,
-        "squared": lambda n, layers, heads, d, size: 2 * n * n * layers * heads * d * size,
-        "bits": lambda n, layers, heads, d, size: 8 * kv_cache_bytes(n, layers, heads, d, size),
-    },
-    properties={"in-proportion": lambda output, n, *sizes: (output * n[0] == output[0] * n).all()},
-    tolerance=EXACT,
-)
-
 CAUSAL = Exercise(
-    id="cost-2",
+    id="cost-1",
     solve=causal_flops,
     cases=lambda rng: [(LENGTHS[0], 3), (LENGTHS[1], 2), (LENGTHS[2], 67)],
     mistakes={
@@ -69,7 +52,7 @@ CAUSAL = Exercise(
 )
 
 TRAFFIC = Exercise(
-    id="cost-3",
+    id="cost-2",
     solve=composed_bytes,
     cases=lambda rng: [(LENGTHS[0], 3, 7, 2), (LENGTHS[1], 2, 11, 4), (LENGTHS[2], 5, 67, 2)],
     mistakes={
@@ -88,7 +71,7 @@ TRAFFIC = Exercise(
 )
 
 ROOFLINE = Exercise(
-    id="cost-4",
+    id="cost-3",
     solve=least_seconds,
     cases=lambda rng: [
         (np.array([600.0, 600.0, 700.0]), np.array([20.0, 80.0, 10.0]), 300.0, 20.0),
@@ -110,6 +93,31 @@ ROOFLINE = Exercise(
     },
 )
 
+BALANCE = Exercise(
+    id="cost-4",
+    solve=equal_length,
+    cases=lambda rng: [
+        (np.array([1.0, 2.0, 6.0]), 6.0, 10.0, 3.0),
+        (np.array([4.0, 12.0]), 12.0, 35.0, 7.0),
+        (np.array([8.0]), 32.0, 4096.0, 1.0),
+    ],
+    mistakes={
+        "keys-only": lambda groups, heads, d_model, batch: 2 * equal_length(groups, heads, d_model, batch),
+        "no-batch": lambda groups, heads, d_model, batch: equal_length(groups, heads, d_model, 1),
+        "query-heads": lambda groups, heads, d_model, batch: d_model * (groups + heads) / heads / batch,
+        "no-output": lambda groups, heads, d_model, batch: d_model * (2 * groups + heads) / (2 * groups) / batch,
+        "keys-and-values": lambda groups, heads, d_model, batch: d_model / batch + 0 * groups,
+        "all-heads": lambda groups, heads, d_model, batch: 2 * d_model * heads / groups / batch,
+        "upside-down": lambda groups, heads, d_model, batch: 1 / equal_length(groups, heads, d_model, batch),
+    },
+    properties={
+        "falls-with-sharing": lambda output, groups, heads, d_model, batch: (np.diff(output) < 0).all(),
+        "one-each": lambda output, groups, heads, d_model, batch: (
+            np.abs(output[groups == heads] * batch - 2 * d_model) < 1e-6
+        ).all(),
+    },
+)
+
 SEQUENCE = cost.kv_cache_bytes(4096, 32, 128, num_layers=32)  # of Llama 2 7B, 16 bit
 ROOM = 80 * 10**9 - 14 * 10**9  # what the weights leave
 
@@ -128,4 +136,4 @@ SEQUENCES = Exercise(
     tolerance=EXACT,
 )
 
-EXERCISES = (CACHE, CAUSAL, TRAFFIC, ROOFLINE, SEQUENCES)
+EXERCISES = (CAUSAL, TRAFFIC, ROOFLINE, BALANCE, SEQUENCES)

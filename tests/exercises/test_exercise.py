@@ -50,10 +50,11 @@ BREAKS = {
     ("gradients-1", "rows-sum-to-zero"): lambda p: np.ones((len(p), len(p))),
     ("gradients-2", "differences-of-keys"): lambda q, k, v, d_output: q + 1,
     ("gradients-3", "rows-sum-to-one"): lambda q, k, lse: q @ k.T,
-    ("cost-1", "in-proportion"): lambda n, *sizes: n + 1,
-    ("cost-2", "at-most-everything"): lambda n, d_head: 5 * d_head * n**2,
-    ("cost-3", "at-least-the-fused"): lambda n, *sizes: n,
-    ("cost-4", "both-fit"): lambda flops, nbytes, peak, bandwidth: 0 * flops,
+    ("cost-1", "at-most-everything"): lambda n, d_head: 5 * d_head * n**2,
+    ("cost-2", "at-least-the-fused"): lambda n, *sizes: n,
+    ("cost-3", "both-fit"): lambda flops, nbytes, peak, bandwidth: 0 * flops,
+    ("cost-4", "falls-with-sharing"): lambda groups, *sizes: groups + 1e6,
+    ("cost-4", "one-each"): lambda groups, *sizes: 1e6 - groups,
     ("heads-6", "same-rows"): lambda w_o, order: w_o * 2,
 }
 
