@@ -28,6 +28,11 @@ def in_one_library(*tables):
     return tables if tensor is None else [tensor.new_tensor(x) if isinstance(x, np.ndarray) else x for x in tables]
 
 
+def is_one(start):
+    """Tell whether a start is one integer for all samples, symbolic where torch traces."""
+    return isinstance(start, int) or not hasattr(start, "shape")
+
+
 def fingerprint(table):
     """Return what two tables of equal content share, whatever library holds them and in how many bits."""
     table = np.asarray(table.cpu() if hasattr(table, "cpu") else table)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from mha.integers import integer, integers
+from mha.masks.arrays import is_one
 
 __all__ = ["query_start", "visible"]
 
@@ -24,7 +25,7 @@ def visible(mask, n_q, n_k, *, start, batch=1, num_heads=1, rows=slice(None), ar
 
     `rows` picks query slots; `arange` and `table` make and move arrays, so torch evaluates the same rule on any device.
     """
-    one = not hasattr(start, "shape")  # an integer for all samples, symbolic where torch exports
+    one = is_one(start)
     ready = mask.ready(n_q, n_k) if one else None
     if ready is not None:
         see = table(ready[:, :, rows])

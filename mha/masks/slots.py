@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mha.integers import own
-from mha.masks.arrays import frozen, table_text
+from mha.masks.arrays import frozen, is_one, table_text
 from mha.masks.base import Mask, at
 from mha.text import say
 
@@ -21,7 +21,7 @@ class BySlot(Mask):
         return self.rule(at, 0 if samples == 1 else b, 0 if heads == 1 else h, i, j, *self.params())
 
     def placed(self, q_start):
-        return replace(self, start=q_start if hasattr(q_start, "shape") else (q_start,))
+        return replace(self, start=(q_start,) if is_one(q_start) else q_start)
 
     def row(self, b, i):
         """Return the slot of the query at position i."""

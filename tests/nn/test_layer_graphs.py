@@ -71,6 +71,28 @@ def test_exported_for_any_length(options, name):
         assert_equal(program(x, **{name: other}), module(x, **{name: other}), **CLOSE, label=f"{length} rows")
 
 
+class Decoder(nn.Module):
+    """A layer whose mask is no input."""
+
+    def __init__(self, layer, mask):
+        super().__init__()
+        self.layer, self.mask = layer, mask
+
+    def forward(self, x):
+        return self.layer(x, mask=self.mask)
+
+
+@pytest.mark.parametrize("mask", [masks.causal, masks.window(2, 1)], ids=repr)
+def test_exported_with_its_mask(mask):
+    decoder = Decoder(layer(D_MODEL, 6, d_head=4, position=Rotary()).eval(), mask)
+    program = torch.export.export(
+        decoder, (draw(BATCH, N, D_MODEL),), dynamic_shapes={"x": {1: torch.export.Dim.DYNAMIC}}
+    ).module()
+    for length in (N, 5, 67):
+        x = draw(BATCH, length, D_MODEL)
+        assert_equal(program(x), decoder(x), **CLOSE, label=f"{length} rows")
+
+
 @pytest.mark.parametrize("options", [ALL, {"d_head": 4}], ids=["every option", "plain"])
 def test_autocast_rounds_the_projections_only(options):
     module, x = layer(D_MODEL, 6, **options, dtype=torch.float32), draw(BATCH, N, D_MODEL, dtype=torch.float32)
