@@ -41,34 +41,33 @@ class _Planner:
         self.shared = {}  # tiles of a band look alike: one bias serves them
 
     def steps(self):
-        samples, heads, rows, _ = self.tiles.shape
         full, partial = self.tiles.by_query()
-        steps = []
-        for line in range(samples * heads * rows):
-            columns = np.sort(np.concatenate([full[line], partial[line]]))
-            if len(columns):
-                b, h, row = np.unravel_index(line, self.tiles.shape[:3])
-                steps.append(self._step(int(b), int(h), int(row), columns, len(partial[line]) == 0))
-        return steps
+        lines = range(int(np.prod(self.tiles.shape[:3])))
+        return [self._step(line, full[line], partial[line]) for line in lines if len(full[line]) + len(partial[line])]
 
-    def _step(self, b, h, row, columns, is_full):
-        (bm, bn), n_q, n_k = SIZE, self.call.n_q, self.call.n_k
-        i = np.arange(row * bm, min((row + 1) * bm, n_q))
-        j = (columns[:, None] * bn + np.arange(bn)).reshape(-1)
-        j = j[: np.searchsorted(j, n_k)]
-        bias = None if is_full else self._bias(b, h, i, j)
-        alone = j[-1] - j[0] + 1 == len(j)
-        keys = slice(int(j[0]), int(j[-1]) + 1) if alone else torch.from_numpy(j).long()
-        return Step(*self._group(b, h), slice(row * bm, row * bm + len(i)), keys, bias)
+    def _step(self, line, full, partial):
+        b, h, row = (int(x) for x in np.unravel_index(line, self.tiles.shape[:3]))
+        rows = slice(row * SIZE[0], min((row + 1) * SIZE[0], self.call.n_q))
+        columns = np.concatenate([full, partial])
+        order = np.argsort(columns)
+        columns, is_partial = columns[order], order >= len(full)
+        j = (columns[:, None] * SIZE[1] + np.arange(SIZE[1])).reshape(-1)
+        j = j[: np.searchsorted(j, self.call.n_k)]
+        bias = self._bias(b, h, rows, j, is_partial) if len(partial) else None
+        in_one_piece = j[-1] - j[0] + 1 == len(j)
+        keys = slice(int(j[0]), int(j[-1]) + 1) if in_one_piece else torch.from_numpy(j).long()
+        return Step(*self._group(b, h), rows, keys, bias)
 
-    def _bias(self, b, h, i, j):
+    def _bias(self, b, h, rows, j, is_partial):
+        """Return the bias of a step; the rule is asked in the partial tiles alone."""
         start = self.start[b if len(self.start) > 1 else 0]
-        see = np.broadcast_to(self.mask(b, h, (start + i)[:, None], j), (len(i), len(j)))
-        if see.all():
-            return None
+        asked = np.repeat(is_partial, SIZE[1])[: len(j)]
+        see = np.ones((rows.stop - rows.start, len(j)), bool)
+        see[:, asked] = self.mask(b, h, start + np.arange(rows.start, rows.stop)[:, None], j[asked])
         name = see.shape, np.packbits(see).tobytes()
         if name not in self.shared:
-            self.shared[name] = torch.from_numpy(np.where(see, 0.0, -np.inf)).to(self.dtype)
+            bias = torch.from_numpy(np.where(see, 0.0, -np.inf)).to(self.dtype)
+            self.shared[name] = None if see.all() else bias
         return self.shared[name]
 
     def _group(self, b, h):
