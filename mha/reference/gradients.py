@@ -31,7 +31,7 @@ def softmax_jacobian(weights: "Float[Array, '*b j']") -> "Float[Array, '*b j j']
 def softmax_backward(weights: "Float[Array, '*b j']", d_weights: "Float[Array, '*b j']") -> "Float[Array, '*b j']":
     """Send the gradient of each row of weights back to its scores.   Book: {eq}`softmax-backward`.
 
-    The Jacobian of the row times `d_weights`, in O(n): a score rises where its weight helps more than the row's mean.
+    The Jacobian of the row times `d_weights`, in O(n): each entry's distance from the row's mean, times its weight.
     """
     weights, d_weights = shapes.float64("weights", weights), shapes.float64("d_weights", d_weights)
     shapes.check_shape("d_weights", d_weights, weights.shape)
