@@ -1,7 +1,7 @@
 """The libraries of arrays that an attention function may speak: how numbers enter, leave, and are differentiated.
 
 NumPy has no derivatives of its own and gets central differences; torch and JAX use theirs. A derivative is that of
-`f(*inputs)`, an array, with respect to all inputs.
+an array `f(*inputs)` with respect to all inputs.
 """
 
 from contextlib import nullcontext
@@ -28,7 +28,7 @@ class NumPy:
         return f
 
     def gradients(self, f, inputs, d_output, *, dtype=np.float64):
-        """Return the gradients of sum(f(*inputs) · d_output), one an input, for an f that computes in `dtype`."""
+        """Return the gradients of the sum of output · d_output, one an input, for an f that computes in `dtype`."""
         step = 2.0 ** round(np.log2(np.finfo(dtype).eps) / 3)  # truncation and rounding are alike
         return [self._differences(f, inputs, d_output, place, step) for place in range(len(inputs))]
 

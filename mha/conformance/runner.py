@@ -21,7 +21,7 @@ def verify(
     differences. `supports` names what the function can do (`FEATURES`); by default the options in its signature, and
     what a harmless call shows. What is not supported is not run, and not passed either. `conventions` names known
     readings that differ from ours without being faults (`CONVENTIONS`). `dtype` is that of the numbers
-    that go in; what comes out is held to its own. `cases` are names, groups, or `Case`s of your own.
+    that go in; what comes out is held to its own. `cases` are names, groups, or objects of `Case`.
     """
     if isinstance(fn, Adapter):
         if supports is not None or arrays is not None or conventions or dtype != np.float64 or name is not None:
