@@ -74,6 +74,22 @@ def claim(id, measured):
     display(HTML(f'<aside class="mha-claim" data-claim="{id}">{lead}<b>{html.escape(measured)}</b></aside>'))
 
 
+def table(titles, rows):
+    """Display rows of values under their titles, numbers to the right; on the page a wide table scrolls by itself."""
+    if uneven := [row for row in rows if len(row) != len(titles)]:
+        raise ValueError(f"rows holds one of {len(uneven[0])} values: expected {len(titles)}, one for each title")
+    is_number = [isinstance(x, int | float) for x in rows[0]]
+
+    def cells(values, name):
+        looks = (' style="text-align: right"' if right else "" for right in is_number)
+        told = (f"<{name}{look}>{html.escape(str(x))}</{name}>" for x, look in zip(values, looks, strict=True))
+        return f"<tr>{''.join(told)}</tr>"
+
+    head, body = cells(titles, "th"), "".join(cells(row, "td") for row in rows)
+    content = f'<table class="table"><thead>{head}</thead><tbody>{body}</tbody></table>'
+    display(HTML(f'<div class="pst-scrollable-table-container">{content}</div>'))
+
+
 def _check_alt(alt):
     is_path = re.search(r"\.(png|svg|jpe?g|gif|webp)\b|^\S*[/\\]\S*$", alt.strip(), re.IGNORECASE)
     if is_path or len(alt.split()) < 4:

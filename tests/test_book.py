@@ -109,3 +109,12 @@ def test_claim_says_what_was_measured(shown):
     )
     with pytest.raises(ValueError, match="id: expected the id of a claim"):
         book.claim("scale", "1")
+
+
+def test_table_escapes_its_words_and_aligns_numbers(shown):
+    data = shown(book.table, ["name", "n < 3"], [["a & b", 2], ["c", "none"]])
+    assert '<th>name</th><th style="text-align: right">n &lt; 3</th>' in data
+    assert '<td>a &amp; b</td><td style="text-align: right">2</td>' in data
+    assert '<td>c</td><td style="text-align: right">none</td>' in data
+    with pytest.raises(ValueError, match="rows holds one of 1 values: expected 2, one for each title"):
+        book.table(["name", "n"], [["a"]])
