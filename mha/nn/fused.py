@@ -65,7 +65,7 @@ class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that
         if torch.is_grad_enabled() or transformed(d_out):
             return *plain_backward(q, k, v, _see(q, k, bias, causal), scale, d_out), None, None, None
         d_q, d_k, d_v = backward_op(d_out, q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale)
-        if causal and not traced(d_q) and not finite(d_q[:, :, -1]) and not finite(k):
+        if causal and not traced(d_q) and not finite(d_q.select(2, -1)) and not finite(k):
             # A key of score −inf weighs 0, and 0 · inf is NaN: in the last row for every such key.
             d_q, d_k, d_v = plain_backward(q, k, v, _see(q, k, bias, causal), scale, d_out)
         return d_q, d_k, d_v, None, None, None

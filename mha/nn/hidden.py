@@ -58,6 +58,6 @@ def finite(*tensors):
     """
     total = 0.0
     for x in tensors:
-        x = x.detach()
+        x = x.detach() if x.requires_grad else x
         total += (x.sum(dtype=torch.float32) if x.dtype is torch.float16 else x.sum()).item()
     return math.isfinite(total)
