@@ -14,9 +14,7 @@ def function(name):
         name=name,
         attend=_attend,
         arrays=Jax(),
-        supports=frozenset(
-            DERIVATIVES | {"mask", "bias", "causal", "causal-with-mask", "grouped", "value-width", "float16"}
-        ),
+        supports=frozenset(DERIVATIVES | {"mask", "bias", "causal", "causal-with-mask", "grouped"}),
         conventions=frozenset({"upper-left"}),
         dtype=np.float32,
         packages=("flax", "jax"),

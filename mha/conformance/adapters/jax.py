@@ -10,7 +10,7 @@ DERIVATIVES = {"gradient", "second-derivative", "forward-derivative"}
 
 
 def function(name):
-    """Return the adapter of the function. Its products have float32 results whatever the inputs."""
+    """Return the adapter of the function. Its products have float32 results, which a CPU does not give of float16."""
     return Adapter(
         name=name,
         attend=_attend,
@@ -19,7 +19,7 @@ def function(name):
         supports=frozenset(
             DERIVATIVES
             | {"mask", "bias", "scale", "causal", "causal-with-mask", "window", "lengths"}
-            | {"grouped", "float16", "lse"}
+            | {"grouped", "lse"}
         ),
         conventions=frozenset({"upper-left"}),
         dtype=np.float32,
@@ -51,6 +51,6 @@ def _run(q, k, v, *, mask=None, bias=None, scale=None, causal=False, window=None
         scale=scale,
         is_causal=causal,
         local_window_size=window,
-        key_value_seq_lengths=lengths,
+        key_value_seq_lengths=None if lengths is None else lengths.astype("int32"),
         return_residual=return_residual,
     )

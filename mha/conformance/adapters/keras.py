@@ -20,7 +20,7 @@ def layer(name):
         weights=lambda *inputs, **options: _run(*inputs, **options, return_attention_scores=True)[1],
         both=lambda *inputs, **options: _run(*inputs, **options, return_attention_scores=True)[0],
         arrays=Jax(),
-        supports=frozenset(DERIVATIVES | {"mask", "causal", "causal-with-mask", "value-width", "float16", "weights"}),
+        supports=frozenset(DERIVATIVES | {"mask", "causal", "causal-with-mask", "value-width", "weights"}),
         conventions=frozenset({"upper-left"}),
         dtype=np.float32,
         packages=("keras", "jax"),
@@ -29,32 +29,28 @@ def layer(name):
 
 
 def operation(name):
-    """Return the adapter of `keras.ops.dot_product_attention`."""
+    """Return the adapter of `keras.ops.dot_product_attention`; its cap needs a TPU."""
     return Adapter(
         name=name,
         attend=_operation,
         arrays=Jax(),
-        supports=frozenset(
-            DERIVATIVES | {"mask", "bias", "scale", "softcap", "causal", "causal-with-mask", "grouped", "float16"}
-        ),
-        conventions=frozenset({"upper-left"}),
+        supports=frozenset(DERIVATIVES | {"mask", "bias", "scale", "causal", "causal-with-mask", "grouped"}),
+        conventions=frozenset({"upper-left", "two-axes-are-padding"}),
         dtype=np.float32,
         packages=("keras", "jax"),
         isolated=True,
     )
 
 
-def _operation(q, k, v, *, mask=None, bias=None, scale=None, softcap=None, causal=False):
+def _operation(q, k, v, *, mask=None, bias=None, scale=None, causal=False):
     mask, bias = (four_axes(x, q, k) for x in (mask, bias))
-    out = keras.ops.dot_product_attention(
-        *length_first(q, k, v), bias=bias, mask=mask, scale=scale, is_causal=causal, attn_logits_soft_cap=softcap
-    )
+    out = keras.ops.dot_product_attention(*length_first(q, k, v), bias=bias, mask=mask, scale=scale, is_causal=causal)
     return out.swapaxes(1, 2)
 
 
 def _run(q, k, v, *, mask=None, causal=False, return_attention_scores=False):
     num_heads, d, d_value = q.shape[1], q.shape[-1], v.shape[-1]
-    joined = [x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], -1) for x in (q, k, v)]
+    joined = [x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], x.shape[1] * x.shape[3]) for x in (q, k, v)]
     core = keras.layers.MultiHeadAttention(
         num_heads, d, d_value, use_bias=False, output_shape=num_heads * d_value, dtype=str(q.dtype)
     )
