@@ -60,7 +60,7 @@ def test_numbers_are_those_of_the_lookup():
 def test_alt_says_settings_and_finding():
     assert Lookup([0, 6], [1, 3], period=12, query=6, temperature=0.02).alt() == (
         "A table of 2 entries on a circle, with values from 1.0 to 3.0. Asked at 6 with temperature 0.02, the table "
-        "answers 3.0; the entry at 6 has the largest weight, 100 %."
+        "answers 3.0; no entry has more weight than the one at 6, 100 %."
     )
 
 
