@@ -55,6 +55,13 @@ BREAKS = {
     ("cost-3", "both-fit"): lambda flops, nbytes, peak, bandwidth: 0 * flops,
     ("cost-4", "falls-with-sharing"): lambda groups, *sizes: groups + 1e6,
     ("cost-4", "one-each"): lambda groups, *sizes: 1e6 - groups,
+    ("grouped-1", "equal-shares"): lambda num_heads, num_kv_heads: (
+        (np.arange(num_heads) == num_heads - 1) * (num_kv_heads - 1)
+    ),
+    ("grouped-3", "alone"): lambda q, k, v, keys, values: (
+        EXERCISES["grouped-3"].solve(q, k, v, keys, values) + (keys.shape[1] == 0)
+    ),
+    ("grouped-4", "linear"): lambda q, w_k, latent: EXERCISES["grouped-4"].solve(q, w_k, latent + latent.mean()),
     ("heads-6", "same-rows"): lambda w_o, order: w_o * 2,
 }
 

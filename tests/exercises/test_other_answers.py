@@ -150,6 +150,23 @@ def equal_length(num_kv_heads, num_heads, d_model, batch):
     return (query_and_output + key_and_value) / kept_of_a_position
 
 
+def key_heads(num_heads, num_kv_heads):
+    return np.array([h // (num_heads // num_kv_heads) for h in range(num_heads)])
+
+
+def cache_bytes(n, num_layers, num_kv_heads, d_head, itemsize):
+    return sum(2 * num_kv_heads * d_head * itemsize * n for _ in range(num_layers))
+
+
+def decode_step(q, k, v, keys, values):
+    tensors = (torch.from_numpy(x)[None] for x in (q[:, None], np.insert(keys, 0, k, 1), np.insert(values, 0, v, 1)))
+    return torch.nn.functional.scaled_dot_product_attention(*tensors)[0, :, 0].numpy()
+
+
+def absorbed_scores(q, w_k, latent):
+    return np.stack([(latent @ w) @ one for one, w in zip(q, w_k, strict=True)])
+
+
 ANSWERS = {
     "first-look-1": previous_token_score,
     "first-look-2": sink_score,
@@ -183,6 +200,10 @@ ANSWERS = {
     "cost-2": composed_bytes,
     "cost-3": least_seconds,
     "cost-4": equal_length,
+    "grouped-1": key_heads,
+    "grouped-2": cache_bytes,
+    "grouped-3": decode_step,
+    "grouped-4": absorbed_scores,
     "cost-5": math.floor((80e9 - 14e9) / np.zeros((2, 32, 32, 4096, 128), np.float16).nbytes),
 }
 
