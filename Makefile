@@ -49,7 +49,7 @@ pdf: $(VENV)/dev.stamp ## print the whole book to a PDF with Chromium
 	@sh tools/system_packages.sh chromium
 	@$(RUN) tools/pdf.py
 
-conformance: ## run the cases on every known library, in an environment of its own, and keep the results
+conformance: ## run the conformance cases on every known library, in their own environment
 	@PYTHON='$(PYTHON)' sh tools/environment.sh conformance $(VENV)-conformance
 	@$(VENV)-conformance/bin/python benchmarks/conformance.py
 
