@@ -83,9 +83,9 @@ def random_blocks(seed, n, *, block, number):
     """See, from each block of `block` queries, `number` blocks of keys that are drawn once and for all.
 
     The seed decides, by Philox as in `mha.dropout`: the draw is the same in every library. It is for sequences of up
-    to n positions; each query block draws among all key blocks. BigBird's pattern (Zaheer et al., 2020) is
-    `window(w, w) | global_tokens(positions) | random_blocks(seed, n, block=block, number=r)`; another seed for each
-    head is `per_head`.
+    to n positions, and repeats beyond; each query block draws among all key blocks. BigBird's pattern (Zaheer et al.,
+    2020) is `window(w, w) | global_tokens(positions) | random_blocks(seed, n, block=block, number=r)`; another seed
+    for each head is `per_head`.
     """
     seed, n, block = count("seed", seed), count("n", n), count("block", block, least=1)
     number, blocks = count("number", number), _blocks(n, block)

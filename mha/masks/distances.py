@@ -127,7 +127,9 @@ def dilated(left, right, step):
     A dilated sliding window (Beltagy et al., 2020) of w keys and gaps of `step` is `dilated(w // 2, w // 2, step)`;
     `dilated(left, right, 1)` sees what `window(left, right)` does.
     """
-    return Dilated(count("left", left), count("right", right), count("step", step, least=1))
+    left, right, step = count("left", left), count("right", right), count("step", step, least=1)
+    count("the reach of dilated", max(left, right) * step)
+    return Dilated(left, right, step)
 
 
 def _multiple(seen, i, j, step):

@@ -3,9 +3,11 @@
 import numpy as np
 
 from mha.integers import integer, integers
-from mha.masks.arrays import is_one
+from mha.masks.arrays import is_one, on_host
 
 __all__ = ["query_start", "visible"]
+
+FARTHEST = 2**62  # positions farther out wrap around when lengths are added
 
 
 def query_start(mask, n_q, n_k, q_start=None):
@@ -41,7 +43,13 @@ def visible(mask, n_q, n_k, *, start, batch=1, num_heads=1, rows=slice(None), ar
 
 
 def _positions(name, value):
-    """Return one integer as an int, one per sample as a flat array."""
+    """Return one integer as an int, one per sample as a flat array; far from where 64 bits end."""
     if isinstance(value, (list, tuple)) or getattr(value, "ndim", 0):
-        return integers(name, value, "an integer, or one integer per sample")
-    return integer(name, value)
+        start = integers(name, value, "an integer, or one integer per sample")
+        ends = (int(start.min()), int(start.max())) if on_host(start) and len(start) else ()
+    else:
+        start = integer(name, value)
+        ends = (start,)
+    if any(not -FARTHEST <= end <= FARTHEST for end in ends):
+        raise ValueError(f"{name} is {value}: expected positions from −2⁶² to 2⁶²")
+    return start

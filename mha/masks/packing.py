@@ -36,9 +36,9 @@ class Segments(BySlot):
         return self.n_q, self.n_k
 
     def numbers(self, seen, b, h, i, j):
-        b = 0 if self.samples == 1 else b
-        query = int(self.q_ids[b * self.n_q + self.row(b, i)])
-        key = int(self.k_ids[b * self.n_k + j])
+        sample = 0 if self.samples == 1 else b  # of the ids: the start may differ where they do not
+        query = int(self.q_ids[sample * self.n_q + self.row(b, i)])
+        key = int(self.k_ids[sample * self.n_k + j])
         state = "visible" if seen else "hidden"
         return say(f"masks.explain.segment_{state}", **({"segment": key} if seen else {"query": query, "key": key}))
 

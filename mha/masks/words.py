@@ -1,6 +1,7 @@
 """A mask in words and as a picture in text."""
 
 from mha.integers import count, integer
+from mha.masks.arrays import in_numpy
 from mha.masks.evaluate import query_start
 from mha.text import say
 
@@ -9,7 +10,7 @@ def explain(mask, i, j, b, h, q_start):
     """Say whether position i may see position j, and which term decides; see `Mask.explain`."""
     start = query_start(mask, 0, 0, q_start)
     b, h = _slots(mask, start, b, h)
-    seen, reasons, others = mask.placed(start).why(b, h, integer("i", i), count("j", j))
+    seen, reasons, others = mask.placed(start).on_tables(in_numpy).why(b, h, integer("i", i), count("j", j))
     state = "visible" if seen else "hidden"
     text = say(f"masks.explain.{state}", i=i, j=j, reason=say("masks.explain.and").join(reasons))
     return text + "".join(say(f"masks.explain.also_{state}", term=repr(term)) for term in others)

@@ -364,6 +364,8 @@ def test_a_traced_mask_takes_new_tables_without_tracing_again():
         (lambda: causal.dense(2, 3, q_start=1.0), TypeError, r"q_start is 1\.0: expected an integer"),
         (lambda: causal.dense(2, 3, q_start=[1.0, 2.0]), TypeError, "q_start has dtype float64"),
         (lambda: causal.dense(2, 3, q_start=True), TypeError, "q_start is True"),
+        (lambda: causal.dense(2, 3, q_start=2**63 - 1), ValueError, "q_start is .*expected positions from −2⁶² to 2⁶²"),
+        (lambda: causal.dense(2, 3, q_start=[0, -(2**63)]), ValueError, r"q_start is \[0, -.*expected positions"),
     ],
 )
 def test_what_is_refused(make, error, message):

@@ -86,6 +86,7 @@ def test_explain(mask, pair, text):
         (lambda: dilated(-1, 0, 2), ValueError, "left is -1: expected at least 0"),
         (lambda: dilated(0, -2, 2), ValueError, "right is -2: expected at least 0"),
         (lambda: dilated(1, 1, 0), ValueError, "step is 0: expected at least 1"),
+        (lambda: dilated(1, 2**40, 2**40), ValueError, "the reach of dilated is .*: expected an integer of 64 bits"),
         (lambda: dilated(1, [1], 2), TypeError, r"right is \[1\]: expected an integer"),
     ],
 )

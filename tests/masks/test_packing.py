@@ -73,6 +73,7 @@ def test_explain():
     assert mask.explain(1, 2) == f"i=1 may not see j=2: {text} (query in segment 7, key in segment 3)"
     assert mask.explain(2, 1, b=1) == f"i=2 may see j=1: {text} (both in segment 2)"
     assert mask.explain(5, 0, q_start=4).startswith("i=5 may see j=0")
+    assert segments([7, 3]).explain(10, 0, b=1, q_start=[0, 9]).endswith("(query in segment 3, key in segment 7)")
     with pytest.raises(ValueError, match="i is in slot 3: expected 0 to 2, the slots of the segments"):
         mask.explain(3, 0)
     with pytest.raises(ValueError, match="j is in slot 3: expected 0 to 2, the slots of the segments"):

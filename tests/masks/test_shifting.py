@@ -50,6 +50,8 @@ def test_values():
     assert shifted(window2d((2, 2), 1), 3).explain(4, 8) == (
         "i=4 may not see j=8: shifted(window2d((2, 2), 1), 3) (5 is outside the 2 × 2 grid, counted from 3)"
     )
+    text = shifted(masks.global_tokens([2]), [1, 0]).explain(3, 4)
+    assert shifted(masks.global_tokens([2]), torch.tensor([1, 0])).explain(3, 4) == text
 
 
 @pytest.mark.parametrize(

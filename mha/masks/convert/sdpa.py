@@ -38,5 +38,6 @@ def _is_upper_left(mask, n_q, n_k, start):
     first = np.unique(in_numpy(start))
     if len(first) != 1:
         return False  # samples that stand apart see other slots, if they compare positions at all
-    triangle = Window(n_q + n_k, -int(first[0]))  # key slot j ≤ position − start
+    first = int(first[0])
+    triangle = Window(n_q + max(first, 0), -first)  # key slot j ≤ position − start, however far back
     return not any_visible((mask & ~triangle) | (triangle & ~mask), n_q, n_k, start)

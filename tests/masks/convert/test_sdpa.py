@@ -74,6 +74,8 @@ TRIANGLE = np.tri(N_Q, N_K, dtype=bool)
         (~~causal, 7, 7, None, True),
         (~(~causal | lengths([0])), 7, 7, 0, True),
         (causal & ~lengths([1]), 7, 7, 0, False),
+        (window(2, 0), 7, 7, 21, False),  # queries that stand far behind the last key see nothing
+        (lengths([1]), 7, 7, 15, False),
     ],
     ids=repr,
 )
