@@ -24,13 +24,16 @@ def validate(schema: str, *paths) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def test_the_example_of_the_readme_runs(capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", read("README.md"), re.S)
+def test_the_examples_of_the_readme_run(capsys):
+    examples = re.findall(r"```python\n(.*?)```", read("README.md"), re.S)
+    assert len(examples) == 2
     names = {}
-    exec(compile(example, "README.md", "exec"), names)
+    for example in examples:
+        exec(compile(example, "README.md", "exec"), names)
     shown = capsys.readouterr().out
     assert shown.startswith("(2, 8, 11, 16) ")
     assert "9 > 7" in shown, "the mask explains itself by the numbers"
+    assert re.search(r"^attention: \d+ holds, \d+ unsupported$", shown, re.M), "and no case fails"
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run", ".github/workflows/test.yml"])
