@@ -28,6 +28,7 @@ def resolve(annotation: str, module: str):
     names = vars(sys.modules[module])
     torch = sys.modules.get("torch")
     shapes = {kind: getattr(jaxtyping, kind) for kind in KINDS} | {"Array": np.ndarray | np.generic}
+    shapes["Int"] = jaxtyping.Integer  # unsigned ones too
     return eval(annotation, names | shapes | ({"Tensor": torch.Tensor} if torch else {}))
 
 

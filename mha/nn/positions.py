@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from mha import masks
+from mha import masks, shapes
 from mha.nn import checks
 from mha.nn.modes import readable
 
@@ -29,7 +29,7 @@ def places(mask, q, k, positions=None, context_positions=None, *, same=False):
     and the keys are the `same` rows, their positions are too.
     """
     mask = None if mask is None else masks.as_mask(mask)
-    batch, n_q, n_k = q.shape[:-3], q.shape[-2], k.shape[-2]
+    batch, n_q, n_k = shapes.broadcast(q.shape[:-3], k.shape[:-3]), q.shape[-2], k.shape[-2]
     given = positions is not None or context_positions is not None
     positions = _checked("positions", positions, q)
     keys = _checked("context_positions", context_positions, k)
@@ -61,9 +61,16 @@ def turned(position, q, k, q_positions, k_positions):
     """Return q and k as a position scheme turns them, if it does."""
     if not hasattr(position, "rotate"):
         return q, k
-    if q_positions is k_positions:
+    q, k = _for_each(q_positions, q), _for_each(k_positions, k)
+    if q_positions is k_positions and q.shape[:-3] == k.shape[:-3]:
         return position.rotate(torch.cat((q, k), -3), q_positions).split((q.shape[-3], k.shape[-3]), -3)
     return position.rotate(q, q_positions), position.rotate(k, k_positions)
+
+
+def _for_each(positions, x):
+    """Return x with a sample for each row of positions: one x may stand in several places."""
+    batch = shapes.broadcast(x.shape[:-3], positions.shape[:-1])
+    return x if positions.ndim == 1 or batch is None else x.expand(*batch, *x.shape[-3:])
 
 
 def biased(position, bias, q_positions, k_positions):
@@ -92,7 +99,7 @@ def _checked(name, positions, x):
     if positions is None:
         return None
     checks.positions(name, positions, (*x.shape[:-3], x.shape[-2]))
-    return positions.to(x.device)
+    return positions.to(x.device, torch.int64)  # a difference of unsigned integers would wrap around
 
 
 def _first(name, positions):

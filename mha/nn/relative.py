@@ -7,6 +7,7 @@ from einops import rearrange
 from torch import nn
 
 from mha.integers import count
+from mha.nn import checks
 
 __all__ = ["RelativeBias", "relative_buckets"]
 
@@ -47,7 +48,9 @@ class RelativeBias(nn.Module):
         self, q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"
     ) -> "Float[Tensor, '*b h i j']":
         """Return what each head adds to the score of each pair: the entry of its bucket."""
-        distances = k_positions[..., None, :] - q_positions[..., :, None]
+        for name, x in {"q_positions": q_positions, "k_positions": k_positions}.items():
+            checks.positions(name, x, x.shape)
+        distances = k_positions[..., None, :].long() - q_positions[..., :, None].long()  # unsigned would wrap around
         options = {"max_distance": self.max_distance, "bidirectional": self.bidirectional}
         buckets = relative_buckets(distances, num_buckets=len(self.weight), **options)
         return rearrange(self.weight[buckets], "... i j h -> ... h i j")

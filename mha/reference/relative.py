@@ -28,5 +28,6 @@ def relative_bias(
 ) -> "Float[Array, '*b h i j']":
     """Return what each head adds to the score of each pair: the entry of its bucket. `options`: `relative_buckets`."""
     table = shapes.float64("table", table)
-    distances = np.asarray(k_positions)[..., None, :] - np.asarray(q_positions)[..., :, None]
+    q_positions, k_positions = np.asarray(q_positions)[..., :, None], np.asarray(k_positions)[..., None, :]
+    distances = np.subtract(k_positions, q_positions, dtype=np.int64)  # unsigned integers would wrap around
     return np.moveaxis(table[relative_buckets(distances, num_buckets=len(table), **options)], -1, -3)

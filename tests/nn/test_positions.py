@@ -79,6 +79,28 @@ def test_the_context_tells_where_the_last_query_stands(module):
     assert_equal(last, module(x, mask=masks.causal)[:, -2:], **CLOSE)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.uint16])
+def test_positions_of_any_integers(module, dtype):
+    """0 − 5 in unsigned integers is a large number, and the mask would show everything."""
+    x, context = draw(BATCH, 2, D_MODEL), draw(BATCH, N, D_MODEL, seed=1)
+    stand, there = torch.tensor([3, 4]), torch.arange(N) + 5
+    expected = module(x, context, mask=masks.causal, positions=stand, context_positions=there)
+    options = {"positions": stand.to(dtype), "context_positions": there.to(dtype)}
+    assert_equal(module(x, context, mask=masks.causal, **options), expected)
+
+
+def test_one_x_for_many_contexts(module):
+    x, context = draw(1, 2, D_MODEL), draw(BATCH, N, D_MODEL, seed=1)
+    for mask, options in (
+        (masks.causal & masks.lengths([5, 7, 2]), {}),
+        (masks.causal, {"context_positions": torch.arange(N) + torch.tensor([[0], [4], [2]])}),
+        (masks.causal, dict.fromkeys(("positions", "context_positions"), torch.arange(2))),
+    ):
+        there = context[:, :2] if "positions" in options else context
+        expected = module(x.expand(BATCH, -1, -1), there, mask=mask, **options)
+        assert_equal(module(x, there, mask=mask, **options), expected, **CLOSE)
+
+
 @pytest.mark.filterwarnings("ignore:.*autograd.function.Function.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_positions_in_a_graph(module, dynamic):

@@ -31,6 +31,14 @@ def test_buckets_and_bias_are_those_of_the_reference(bidirectional):
     assert_equal(made.bias(torch.from_numpy(q_positions), torch.from_numpy(k_positions)), expected)
 
 
+def test_positions_of_any_integers():
+    q_positions, k_positions = torch.arange(3), torch.arange(N)
+    expected = scheme().bias(q_positions, k_positions)
+    assert_equal(scheme().bias(q_positions.to(torch.uint8), k_positions.to(torch.uint8)), expected)
+    with pytest.raises(TypeError, match=r"k_positions has dtype torch\.float32: expected integers"):
+        scheme().bias(q_positions, k_positions.float())
+
+
 def test_a_layer_adds_the_bias():
     module, x, given = layer(D_MODEL, 6, d_head=4, position=scheme()), draw(BATCH, N, D_MODEL), draw(6, N, N, seed=2)
     places = torch.arange(N)

@@ -33,6 +33,8 @@ def test_the_bias_is_the_entry_of_the_bucket():
     table = np.random.default_rng(0).normal(size=(8, 3))
     q_positions, k_positions = np.array([[4, 5], [0, 1]]), np.arange(7)
     bias = relative_bias(table, q_positions, k_positions, max_distance=16)
+    unsigned = q_positions.astype(np.uint8), k_positions.astype(np.uint8)
+    assert_equal(relative_bias(table, *unsigned, max_distance=16), bias)
     assert bias.shape == (2, 3, 2, 7)
     for b, h, i, j in np.ndindex(bias.shape):
         bucket = relative_buckets(j - q_positions[b, i], num_buckets=8, max_distance=16)
