@@ -120,8 +120,6 @@ def cached_attention(q, k, v, cache, *, mask=None, core=attention, **options):
     (`masks.lengths`), the cache keeps no others. Without v the keys are the values too. `options` are those of `core`.
     """
     start, cache = cache.lengths, cache.append(k) if v is None else cache.append(k, v)
-    if torch.is_grad_enabled() and q.requires_grad:
-        cache = replace(cache, room=None)  # the graph remembers these rows: nobody may write behind them
     mask = None if mask is None else masks.as_mask(mask)
     valid = None if mask is None else mask.valid_lengths()
     if not isinstance(cache.lengths, int):
@@ -132,6 +130,8 @@ def cached_attention(q, k, v, cache, *, mask=None, core=attention, **options):
         if q.shape[-2] == 1 and isinstance(mask, masks.Causal):
             mask = None  # and sees all that there is
     output = core(q, cache.rows[0], cache.rows[-1], mask=mask, q_start=start, **options)
+    if output.requires_grad:
+        cache = replace(cache, room=None)  # the graph remembers these rows: nobody may write behind them
     return output, cache if valid is None else cache.crop(valid)
 
 

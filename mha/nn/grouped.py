@@ -135,6 +135,7 @@ class LatentAttention(nn.Module):
 
     def forward(self, x, *, mask=None, bias=None):
         """Return (batch, length, d_model), from keys and values made for each head.   Book: {eq}`latent-attention`"""
+        layer_checks.check_input("x", x, self.kv_down)
         parts = self._projected(x, torch.arange(x.shape[-2], device=x.device))
         heads = latent_attention(*parts, *self._maps(), core=self.core, mask=mask, bias=bias)
         return self.out_proj(join_heads(heads))
@@ -145,6 +146,7 @@ class LatentAttention(nn.Module):
         The rest is as in `MultiHeadAttention.step`. It reads the latent rows, and never makes keys or values from
         them.   Book: {eq}`absorbed-attention`
         """
+        layer_checks.check_input("x", x, self.kv_down)
         layer_checks.check_cache(cache)
         q, q_rope, latent, k_rope = self._projected(x, cache.positions(x.shape[-2], x.device))
         w_k, w_v = self._maps()
@@ -155,7 +157,6 @@ class LatentAttention(nn.Module):
 
     def _projected(self, x, positions):
         """Return what the heads ask, q and its rotated part, and what a token shows: latent row and rotated part."""
-        layer_checks.check_input("x", x, self.kv_down)
         q = split_heads(self.q_up(self.q_norm(self.q_down(x))), self.num_heads)
         q, q_rope = q.split((self.d_head, self.d_rope), -1)
         latent, k_rope = self.kv_down(x).split((self.d_latent, self.d_rope), -1)

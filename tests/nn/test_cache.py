@@ -238,6 +238,20 @@ def test_only_the_queries_learn():
     out.sum().backward()
 
 
+@pytest.mark.parametrize("name", ["sinks", "bias"])
+def test_only_what_meets_the_scores_learns(name):
+    """A sink or a bias has gradients made of the rows that it met: no later step may write behind those."""
+    q, k, v = draw(4, 1, 2, 1, 3), draw(4, 1, 2, 1, 3, seed=1), draw(4, 1, 2, 1, 3, seed=2)
+    learned, cache, outputs = draw(2).requires_grad_(), Cache(), []
+    options = {"sinks": learned} if name == "sinks" else {"bias": learned[:, None, None]}
+    for step in range(4):
+        out, cache = nn.cached_attention(q[step], k[step], v[step], cache, **options)
+        outputs.append(out)
+    whole = nn.attention(*(torch.cat(tuple(x), -2) for x in (q, k, v)), mask=masks.causal, **options)
+    (found,), (expected,) = (torch.autograd.grad(y.square().sum(), learned) for y in (torch.cat(outputs, -2), whole))
+    assert_equal(found, expected, atol=1e-13)
+
+
 def test_a_graph_keeps_the_rows_that_it_saw():
     k = draw(1, 1, 3, 2).requires_grad_()
     before = Cache().append(k)

@@ -138,6 +138,8 @@ def test_pooled_heads():
         (lambda: layer(d_latent=0), "d_latent is 0: expected at least 1"),
         (lambda: layer(d_rope=3), "d_rope is 3: expected an even width"),
         (lambda: layer()(draw(BATCH, N, 14)), r"x has shape \(2, 7, 14\): expected \(batch, length, 15\)"),
+        (lambda: layer()(draw(15)), r"x has shape \(15,\): expected \(batch, length, 15\)"),
+        (lambda: layer().step(draw(15), nn.Cache()), r"x has shape \(15,\): expected \(batch, length, 15\)"),
         (lambda: layer().step(draw(BATCH, N, 15), None), r"cache is None"),
         (lambda: nn.latent_attention(*[np.zeros(1)] * 6), r"q is a NumPy array"),
     ],
