@@ -6,6 +6,7 @@ from torch import nn
 
 from mha import masks
 from mha.nn.dot_product import attention
+from mha.nn.heads import MultiHeadAttention
 from mha.nn.rotary import Rotary
 
 __all__ = ["to_onnx"]
@@ -21,6 +22,7 @@ def to_onnx(module, *, inputs=("x",), mask=None):
     `inputs` names those of the graph, of any batch and length: "x", and as wanted "context", "mask" (booleans) and
     "bias", both on four axes that broadcast to (batch, heads, queries, keys). `mask=masks.causal` is part of the
     graph. Positions are the default ones. Refused by name: sinks, a position scheme that adds, another core, dropout.
+    A softcap acts before the mask, as the standard has it; a runtime that caps after it is wrong (onnx#7865).
     """
     _check(module, inputs, mask)
     graph = _Graph(module.out_proj.weight.dtype)
@@ -42,6 +44,8 @@ def to_onnx(module, *, inputs=("x",), mask=None):
 
 
 def _check(module, inputs, mask):
+    if not isinstance(module, MultiHeadAttention):
+        raise TypeError(f"module is a {type(module).__name__}: expected a MultiHeadAttention")
     if "x" not in inputs or not set(inputs) <= set(INPUTS):
         raise ValueError(f"inputs are {inputs!r}: expected 'x', and of 'context', 'mask', 'bias' what the graph takes")
     if mask is not None and not isinstance(mask, masks.Causal):
@@ -51,13 +55,15 @@ def _check(module, inputs, mask):
     if "context" in inputs and module.k_proj.in_features != module.v_proj.in_features:
         raise ValueError("d_key_in and d_value_in differ: expected one width, for the graph has one context")
     norms = [one for one in (module.q_norm, module.k_norm) if one is not None]
+    linears = module.q_proj, module.k_proj, module.v_proj, module.out_proj, module.gate_proj
     double = module.out_proj.weight.dtype == torch.float64  # ONNX turns no doubles
     lacking = {
         "sinks": module.sinks is None,
         "core": module.core is attention,
         "dropout": module.dropout == 0 or not module.training,
-        "position": module.position is None or (isinstance(module.position, Rotary) and not double),
-        "qk_norm": all(isinstance(one, nn.RMSNorm | nn.LayerNorm) for one in norms),
+        "position": module.position is None or (type(module.position) is Rotary and not double),
+        "qk_norm": all(type(one) in (nn.RMSNorm, nn.LayerNorm) for one in norms),  # a subclass may do anything
+        "a projection": all(one is None or type(one).forward is nn.Linear.forward for one in linears),
         "scale": module.scale is None or module.scale > 0,
         "dtype": module.out_proj.weight.dtype in (torch.float16, torch.float32, torch.float64),
     }
@@ -139,9 +145,10 @@ class _Graph:
         """Normalise each head of x, (batch, length, heads · width), by itself."""
         split, joined = ([0, 0, num_heads, -1], [0, 0, -1])
         heads = self.node("Reshape", x, self.constant(np.array(split)))
-        eps = torch.finfo(norm.weight.dtype).eps if norm.eps is None else norm.eps
-        given = [self.parameter(norm.weight)]
-        if isinstance(norm, nn.LayerNorm):
+        eps = float(np.finfo(self.numpy).eps) if norm.eps is None else norm.eps
+        gain = np.ones(norm.normalized_shape, self.numpy) if norm.weight is None else norm.weight.detach().cpu().numpy()
+        given = [self.constant(gain)]
+        if getattr(norm, "bias", None) is not None:
             given.append(self.parameter(norm.bias))
         operator = "LayerNormalization" if isinstance(norm, nn.LayerNorm) else "RMSNormalization"
         return self.node("Reshape", self.node(operator, heads, *given, epsilon=eps), self.constant(np.array(joined)))

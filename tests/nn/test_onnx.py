@@ -25,6 +25,8 @@ OPTIONS = {
     "softcap": {"softcap": 1.5},
     "qk_norm": {"qk_norm": partial(nn.RMSNorm, eps=1e-3), "num_kv_heads": 3},
     "layer norm": {"qk_norm": nn.LayerNorm},
+    "layer norm, no bias": {"qk_norm": partial(nn.LayerNorm, bias=False)},
+    "norm without gain": {"qk_norm": partial(nn.RMSNorm, elementwise_affine=False)},
     "gate": {"gate": True},
 }
 TURNED = {
@@ -114,6 +116,8 @@ def test_the_precision_is_that_of_the_weights():
         ({"scale": -1.0}, r"scale is -1\.0"),
         ({"dtype": torch.bfloat16}, r"dtype is torch\.bfloat16"),
         ({"qk_norm": lambda width, **options: nn.Identity()}, "qk_norm is"),
+        ({"qk_norm": type("Other", (nn.RMSNorm,), {})}, "qk_norm is"),
+        ({"position": type("Other", (Rotary,), {})(), "dtype": torch.float32}, "position is Other"),
     ],
     ids=str,
 )
@@ -143,3 +147,12 @@ class Adding:
 def test_what_the_graph_cannot_be_is_named(options, call, words):
     with pytest.raises(ValueError, match=words):
         to_onnx(layer(D_MODEL, 6, **PLAIN | options), **call)
+
+
+def test_layers_of_another_kind_are_named():
+    with pytest.raises(TypeError, match="module is a MultiheadAttention: expected a MultiHeadAttention"):
+        to_onnx(nn.MultiheadAttention(6, 2))
+    module = layer(D_MODEL, 6, **PLAIN)
+    module.v_proj = type("LoRA", (nn.Linear,), {"forward": lambda self, x: 2 * nn.Linear.forward(self, x)})(D_MODEL, 24)
+    with pytest.raises(ValueError, match="a projection is this one"):
+        to_onnx(module)
