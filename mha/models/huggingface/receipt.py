@@ -13,7 +13,9 @@ from mha.nn.heads import MultiHeadAttention
 
 __all__ = ["Pair", "Receipt", "checked", "double_copy"]
 
-TOLERANCE = 1e-5  # of the largest output: some layers keep angles and softmax in float32, and the rest is float64
+TOLERANCE = (
+    1e-5  # of how far outputs are apart: some layers keep angles and softmax in float32, and the rest is float64
+)
 SPREAD = 3.0  # of the scores, so that attention is not uniform and a fault shows
 SHAPE = 2, 19  # batch and length of the inputs
 
@@ -42,15 +44,18 @@ class Receipt:
 def checked(name, pair):
     """Return the `Receipt` of two layers in float64, or raise if they are not the same function."""
     ours = double_copy(pair.ours)
-    x = _inputs(ours)
+    x = _inputs(name, ours)
     hide = None if pair.mask is None else _as_numbers(pair.mask, x.shape[-2])
     with torch.no_grad():
         expected, found = pair.theirs(x, hide), ours(x, mask=pair.mask)
     difference, largest = float((found - expected).abs().max()), float(expected.abs().max())
-    if not difference <= TOLERANCE * largest:
+    spread = float((expected - expected[:1, :1]).abs().max())  # a large bias of the output would hide a fault
+    if spread == 0:
+        raise ValueError(f"{name} gives every input the same output, and nothing is compared: its weights are zero")
+    if not difference <= TOLERANCE * spread:
         raise ValueError(
-            f"{name} and its conversion differ by {difference:.2g} where outputs reach {largest:.2g}: expected at most "
-            f"{TOLERANCE} of that; the layer does not compute what its class says, or not from {pair.layout}"
+            f"{name} and its conversion differ by {difference:.2g} where outputs vary by {spread:.2g}: expected at "
+            f"most {TOLERANCE} of that; the layer does not compute what its class says, or not from {pair.layout}"
         )
     return Receipt(name, pair.layout, pair.mask, difference, largest, tuple(x.shape))
 
@@ -63,14 +68,16 @@ def double_copy(layer):
     return double
 
 
-def _inputs(ours):
+def _inputs(name, ours):
     """Draw inputs, of a size at which the scores differ by about `SPREAD`."""
     make = torch.Generator().manual_seed(0)
     x = torch.randn(*SHAPE, ours.d_model, generator=make, dtype=torch.float64)
     with torch.no_grad(), capture(ours) as seen:
         ours(x)
     spread = float(seen[ours].scores.std())
-    return x * (SPREAD / spread) ** 0.5 if spread else x
+    if spread == 0:
+        raise ValueError(f"{name} scores all keys alike, and nothing is compared: its weights of q or k are zero")
+    return x * (SPREAD / spread) ** 0.5
 
 
 def _as_numbers(mask, n):

@@ -20,8 +20,13 @@ class Rotation(NamedTuple):
 
 def rotation(layer, embedding, layout="half"):
     """Return the `Rotation` of a layer, whose own module names the class `embedding` that makes its angles."""
-    theirs = getattr(sys.modules[type(layer).__module__], embedding)(layer.config)
     rope = layer.config.rope_parameters
+    if any(kind in rope["rope_type"] for kind in ("dynamic", "longrope")):
+        raise ValueError(
+            f"rope_type is {rope['rope_type']}: its frequencies change with the length; expected fixed ones"
+        )
+    modules = (sys.modules[kind.__module__] for kind in type(layer).__mro__)
+    theirs = next(getattr(module, embedding) for module in modules if hasattr(module, embedding))(layer.config)
     if rope["rope_type"] == "default":
         position = Rotary(base=float(rope["rope_theta"]), layout=layout)
     else:

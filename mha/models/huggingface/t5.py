@@ -16,6 +16,7 @@ def convert(layer, *, position=None):
     Only the first layer of a stack owns the bias by distance: give the others `position=first.position`.
     Cross-attention has none.
     """
+    _check(layer, position)
     if layer.has_relative_attention_bias:
         position = _own_bias(layer)
     linears, double = (layer.q, layer.k, layer.v, layer.o), double_copy(layer)
@@ -29,6 +30,19 @@ def convert(layer, *, position=None):
 
     mask = masks.causal if layer.is_causal else None
     return Pair(layer_around(*map(of_linear, linears), **options), theirs, "separate q, k, v", mask)
+
+
+def _check(layer, position):
+    """Raise unless the bias by distance is there just once, or not at all over a context."""
+    owns, over_context = layer.has_relative_attention_bias, layer.is_decoder and not layer.is_causal
+    if position is None and not (owns or over_context):
+        raise ValueError(
+            "position is None, and the layer owns no bias by distance: expected position=first.position, that of the "
+            "first layer of its stack"
+        )
+    if position is not None and (owns or over_context):
+        reason = "owns its bias by distance" if owns else "attends to a context"
+        raise ValueError(f"position is {position}: expected None, for the layer {reason}")
 
 
 def _own_bias(layer):

@@ -18,9 +18,10 @@ YARN = {
 }  # fmt: skip
 
 
-def bert(kind=BertAttention, **options):
+def bert(kind=BertAttention, causal=False, cross=False, **options):
     sizes = {"hidden_size": 18, "num_attention_heads": 3, "intermediate_size": 7, "vocab_size": 11}
-    return drawn(kind(transformers.BertConfig(**sizes | options), layer_idx=0))
+    config = transformers.BertConfig(**sizes | options)
+    return drawn(kind(config, is_causal=causal, layer_idx=0, is_cross_attention=cross))
 
 
 def gpt2(kind=GPT2Attention, **options):

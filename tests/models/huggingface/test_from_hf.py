@@ -18,12 +18,18 @@ from models.huggingface import layers
 
 FAMILIES = {
     "bert": layers.bert,
+    "bert decoder": partial(layers.bert, causal=True),
+    "bert cross": partial(layers.bert, cross=True),
     "gpt2": layers.gpt2,
     "gpt2, scaled by layer": partial(layers.gpt2, scale_attn_by_inverse_layer_idx=True),
     "gpt2, not scaled": partial(layers.gpt2, scale_attn_weights=False),
     "llama": layers.llama,
     "llama, biased": partial(layers.llama, attention_bias=True),
     "llama, yarn": partial(layers.llama, rope_parameters=layers.YARN),
+    "llama, one key head": partial(layers.llama, num_key_value_heads=1, head_dim=4),
+    "llama, half turned": partial(
+        layers.llama, rope_parameters={"rope_type": "proportional", "rope_theta": 1e3, "partial_rotary_factor": 0.5}
+    ),
     "gpt-oss": layers.gpt_oss,
     "gpt-oss, sliding": partial(layers.gpt_oss, sliding=True),
     "gpt-oss, default rope": partial(layers.gpt_oss, rope_parameters={"rope_type": "default", "rope_theta": 1000.0}),
@@ -77,6 +83,7 @@ def test_what_the_options_became():
     assert (module.num_heads, module.num_kv_heads, module.d_head) == (6, 2, 6)
     assert receipt.mask is masks.causal
     assert from_hf(layers.bert())[1].mask is None
+    assert from_hf(layers.bert(causal=True))[1].mask is masks.causal
 
 
 def test_the_layers_of_t5_share_one_bias():
@@ -86,10 +93,39 @@ def test_the_layers_of_t5_share_one_bias():
     second, receipt = from_hf(layers.t5(owns=False), position=first.position)
     assert second.position is first.position
     assert receipt.difference <= 1e-13 * receipt.largest
-    cross, _ = from_hf(layers.t5(owns=False))
+    cross, _ = from_hf(layers.t5(owns=False, decoder=True))
     assert cross.position is None
     decoder, _ = from_hf(layers.t5(decoder=True, causal=True))
     assert (first.position.bidirectional, decoder.position.bidirectional) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "words"),
+    [
+        ({"owns": False}, False, "the layer owns no bias by distance: expected position=first.position"),
+        ({"owns": False, "decoder": True, "causal": True}, False, "the layer owns no bias by distance"),
+        ({"owns": True}, True, "expected None, for the layer owns its bias"),
+        ({"owns": False, "decoder": True}, True, "expected None, for the layer attends to a context"),
+    ],
+)
+def test_the_bias_of_t5_is_there_just_once(options, given, words):
+    position = from_hf(layers.t5())[0].position if given else None
+    with pytest.raises(ValueError, match=words):
+        from_hf(layers.t5(**options), position=position)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_frequencies_that_change_with_the_length_are_refused(kind):
+    """At 19 positions both would pass; behind `max_position_embeddings` their angles are others."""
+    layer = layers.llama()
+    layer.config.rope_parameters["rope_type"] = kind
+    with pytest.raises(ValueError, match=f"rope_type is {kind}: its frequencies change with the length"):
+        from_hf(layer)
+
+
+def test_a_subclass_of_another_module_is_its_family():
+    own = type("Own", (modeling_llama.LlamaAttention,), {"__module__": __name__})
+    assert from_hf(layers.llama(kind=own))[1].layer == "Own"
 
 
 def other_order(order):
@@ -149,6 +185,27 @@ def test_small_weights_hide_no_fault():
     from_hf(layer)
     layer.self.scaling *= 1.01
     with pytest.raises(ValueError, match="and its conversion differ by"):
+        from_hf(layer)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("c_proj", "gives every input the same output"), ("c_attn", "scores all keys alike")]
+)
+def test_a_layer_of_zeros_proves_nothing(name, words):
+    """A projection that begins at zero: every order of the fused one would pass."""
+    layer = layers.gpt2(kind=other_order("KQV"))
+    with torch.no_grad():
+        for parameter in getattr(layer, name).parameters():
+            parameter.mul_(parameter.ndim == 1 and name == "c_proj")
+    with pytest.raises(ValueError, match=words):
+        from_hf(layer)
+
+
+def test_a_large_bias_hides_no_fault():
+    layer = layers.gpt2(kind=other_order("KQV"))
+    with torch.no_grad():
+        layer.c_proj.bias.fill_(1e7)
+    with pytest.raises(ValueError, match=r"differ by .* where outputs vary by"):
         from_hf(layer)
 
 
