@@ -14,7 +14,7 @@ from mha.nn import checks, formula, visible_infinities
 from mha.nn import dropout as dropping
 from mha.nn.four_axes import fold, fold_pairs, unfold
 from mha.nn.fused import fused
-from mha.nn.hidden import Selected, finite, select
+from mha.nn.hidden import Selected, harmless, select
 from mha.nn.modes import own_precision, readable, traced, transformed
 from mha.nn.shortcut import SHORTEST, usual_call
 from mha.nn.tile_plan import find_plan
@@ -108,7 +108,7 @@ def _composed(call, q, k, v, bias, sinks):
 def _fused(call, q, k, v):
     causal, see, given = is_triangle(call), None, Selected(q, k, v)
     look = not traced(q, k, v) and (causal or call.n_k < SHORTEST)  # in few keys a row of NaN would get lost
-    if look and not finite(q, k, v):
+    if look and not harmless(q, k, v, call.scale):
         if call.mask is None:
             return _composed(call, q, k, v, None, None)
         causal = False  # the operator multiplies hidden values by zero, and 0 · NaN is NaN
@@ -119,7 +119,7 @@ def _fused(call, q, k, v):
     if not causal:
         see = visible(call, q.device)
     if see is not None:
-        given = select(q, k, v, see)
+        given = select(q, k, v, see, call.scale)
     if given.spoiled:
         return _composed(call, q, k, v, None, None)
     q, k, v = fold(call, given.q, given.k, given.v)
@@ -136,9 +136,9 @@ def _tiled(call, q, k, v):
     if plan is None:
         return None
     q_, k_, v_ = fold(call, q, k, v)
-    if not finite(q_, k_, v_):
+    if not harmless(q_, k_, v_, call.scale):
         q_, k_, v_ = only_seen(q_, k_, v_, plan)
-        if not finite(q_, k_, v_):
+        if not harmless(q_, k_, v_, call.scale):
             return None
     out = tiled(q_, k_, v_, plan, call.scale, lambda: fold_pairs(call, visible(call, q.device)))
     return unfold(call, out, v.shape[-1])

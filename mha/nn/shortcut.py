@@ -8,7 +8,7 @@ import torch
 
 from mha import masks
 from mha.nn.fused import fused
-from mha.nn.hidden import finite
+from mha.nn.hidden import finite, harmless
 from mha.nn.modes import undisturbed
 
 __all__ = ["usual_call"]
@@ -35,7 +35,7 @@ def usual_call(q, k, v, mask):
         out = fused(q, k, v, None, True, scale)
         return out if finite(out.select(2, -1)) else None  # the last query sees every key
     see = _table(mask, *shape[:3])
-    return None if see is None or not finite(q, k, v) else fused(q, k, v, see, False, scale)
+    return None if see is None or not harmless(q, k, v, scale) else fused(q, k, v, see, False, scale)
 
 
 def _by_group(q, k, v, scale):

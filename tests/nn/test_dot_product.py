@@ -342,6 +342,30 @@ def test_padding_may_hold_anything_in_every_mode(how, options):
         assert_equal(one, other, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.filterwarnings("ignore:.*autograd.function.Function.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("how", ["eager", "compiled", "torch.func"])
+@pytest.mark.parametrize("as_array", [False, True], ids=["lengths", "bool"])
+@pytest.mark.parametrize("n", [7, 67])
+def test_padding_may_hold_the_largest_numbers(n, as_array, how):
+    """What lies in memory that nobody wrote is finite, and its scores are not: −inf added to +inf is NaN."""
+    mask = (torch.arange(n) < n - 2).expand(n, n) if as_array else masks.lengths(torch.tensor([n - 2]))
+    clean = [draw(1, 2, n, 3, seed=s).abs() + 1 for s in range(3)]
+    full = [x.clone() for x in clean]
+    for x in full[1:]:
+        x[..., -1, 0], x[..., -2, 0] = torch.finfo(x.dtype).max, -torch.finfo(x.dtype).max  # of sum 0
+    answers = []
+    for tensors in clean, full:
+        tensors = [x.requires_grad_() for x in tensors]
+        call = lambda q, k, v: attention(q, k, v, mask=mask).square().sum()  # noqa: E731
+        if how == "torch.func":
+            answers.append(torch.func.grad(call, argnums=(0, 1, 2))(*tensors))
+            continue
+        run = torch.compile(call, fullgraph=True, backend="aot_eager") if how == "compiled" else call
+        answers.append(torch.autograd.grad(run(*tensors), tensors))
+    for one, other in zip(*answers, strict=True):
+        assert_equal(one, other, rtol=1e-12, atol=1e-13)
+
+
 GOOD = {"q": draw(2, 4, 5, 3), "k": draw(2, 2, 7, 3), "v": draw(2, 2, 7, 6)}
 BAD = {
     "heads": ({"k": draw(2, 3, 7, 3), "v": draw(2, 3, 7, 6)}, ValueError, "k has 3 heads and q has 4"),

@@ -137,13 +137,15 @@ def test_every_derivative(heads, mask, calls, monkeypatch):
     assert calls[0]
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1.7e308])
 @by_heads
 def test_what_nobody_sees_may_hold_anything(bad, heads, calls):
     mask = masks.lengths([N_K, 11]) & masks.causal & masks.window(9, 0)
     clean, spoiled = draw(heads), [x.detach().clone() for x in draw(heads)]
     for x in spoiled[1:]:
         x[1, :, 11:] = bad
+        x[1, :, 12:13] = -bad  # of two such numbers the sum is 0
+        x[1, :, 13:] = 0.0
     answers = []
     for tensors in clean, [x.requires_grad_() for x in spoiled]:
         out = attention(*tensors, mask=mask)
