@@ -1,6 +1,8 @@
 """The conformance page: the matrix of the committed results, and every case with its rule and public report."""
 
 import json
+import re
+import textwrap
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from mha.conformance.report import STATUSES, key
 from mha.text import say, template
 
 RESULTS = "mha/data/results/conformance.json"
+WIDEST = 88  # letters of a result that are shown
 
 
 class FromResults(SphinxDirective):
@@ -26,7 +29,7 @@ class FromResults(SphinxDirective):
 
 
 class Adapters(FromResults):
-    """The numbered adapters, with versions and how many cases came to which result; date and Python below."""
+    """The numbered adapters, with versions and how many cases came to which result; below, how each was called."""
 
     def run(self) -> list[nodes.Node]:
         results = self.results()
@@ -35,7 +38,8 @@ class Adapters(FromResults):
         rows = [summary(number, report) for number, report in enumerate(results["adapters"], 1)]
         provenance = results["provenance"]
         when = say("conformance.page.measured", date=provenance["date"], python=provenance["python"])
-        return [html(table("conformance-adapters", heads, rows)), nodes.paragraph("", when)]
+        called = nodes.enumerated_list("", *(call(report["name"]) for report in results["adapters"]))
+        return [html(table("conformance-adapters", heads, rows)), nodes.paragraph("", when), called]
 
 
 class Matrix(FromResults):
@@ -75,8 +79,9 @@ class Cases(FromResults):
             address = f"https://github.com/{repository}/issues/{number}"
             said += [nodes.Text(" "), nodes.reference("", case.report, refuri=address)]
         body = [said]
-        if differing := [line for report in reports for line in differences(report, case.name)]:
-            body.append(nodes.paragraph("", " · ".join(differing), classes=["differences"]))
+        if differing := differences(reports, case.name):
+            items = [nodes.list_item("", nodes.paragraph("", line)) for line in differing]
+            body.append(nodes.bullet_list("", *items, classes=["differences"]))
         return nodes.definition_list_item("", term, nodes.definition("", *body))
 
 
@@ -91,15 +96,37 @@ def summary(number: int, report: dict[str, Any]) -> list[str]:
     return [str(number), f"<code>{escape(report['name'])}</code>", versions, *counts]
 
 
-def differences(report: dict[str, Any], name: str) -> list[str]:
-    """Name the adapter whose numbers differ, and the convention if it is one."""
-    readings = template("conformance.conventions")
-    status = template("conformance.status")
-    return [
-        f"{report['name']}: {readings.get(one.get('detail', ''), status[key(one['status'])])}"
-        for one in report["differences"]
-        if one["case"] == name
-    ]
+def call(name: str) -> nodes.list_item:
+    """Say how a function was called."""
+    words = template("conformance.called")[name].split("`")
+    parts = [nodes.literal("", word) if at % 2 else nodes.Text(word) for at, word in enumerate(words)]
+    return nodes.list_item("", nodes.paragraph("", "", nodes.literal("", name), nodes.Text(": "), *parts))
+
+
+def differences(reports: list[dict[str, Any]], name: str) -> list[str]:
+    """Say what came where it differs, and from which functions."""
+    found: dict[str, list[str]] = {}
+    for report in reports:
+        for one in report["differences"]:
+            if one["case"] == name:
+                found.setdefault(difference(one), []).append(report["name"])
+    return [f"{', '.join(names)}: {said}" for said, names in found.items()]
+
+
+def difference(one: dict[str, str]) -> str:
+    """Return the convention if it is a known one, else what was expected and what came."""
+    if "detail" in one:
+        return template("conformance.conventions")[one["detail"]]
+    status = template("conformance.status")[key(one["status"])]
+    expected, got = short(one["expected"]), short(one["got"])
+    if not expected:
+        return say("conformance.page.raised", status=status, got=got)
+    return say("conformance.page.came", status=status, expected=expected, got=got)
+
+
+def short(text: str) -> str:
+    """Return the beginning of a text, without the colours of a terminal."""
+    return textwrap.shorten(re.sub(r"\x1b\[\d+m", "", text), WIDEST, placeholder=" …")
 
 
 def symbol(status: str, adapter: str = "") -> str:

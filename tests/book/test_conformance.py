@@ -6,6 +6,8 @@ import re
 import pytest
 
 from mha.conformance import CASES
+from mha.conformance.adapters import KNOWN
+from mha.text import template
 
 ALL_HOLD = dict.fromkeys(CASES, "holds")
 LATE = {"case": "fewer-queries-than-keys", "status": "convention", "detail": "upper-left", "expected": "1", "got": "2"}
@@ -13,9 +15,15 @@ NAN = {"case": "true-attends", "status": "fails", "expected": "1", "got": "nan"}
 RESULTS = {
     "provenance": {"date": "2026-11-29", "python": "3.11.7"},
     "adapters": [
-        {"name": "one", "versions": {"numpy": "2.4.6"}, "counts": {"holds": 3}, "results": ALL_HOLD, "differences": []},
         {
-            "name": "two",
+            "name": "mha.reference",
+            "versions": {"numpy": "2.4.6"},
+            "counts": {"holds": 3},
+            "results": ALL_HOLD,
+            "differences": [],
+        },
+        {
+            "name": "torch.sdpa",
             "versions": {"torch": "2.13.0"},
             "counts": {"fails": 1, "convention": 1},
             "results": ALL_HOLD | {"fewer-queries-than-keys": "convention", "true-attends": "fails"},
@@ -34,9 +42,9 @@ def page(build):
 
 
 def test_a_cell_says_in_words_what_its_colour_says(page):
-    assert '<span class="fails" role="img" aria-label="two: fails" title="two: fails">✗</span>' in page
-    assert '<span class="convention" role="img" aria-label="two: convention" title="two: convention">≈</span>' in page
-    assert page.count('aria-label="one: holds"') == len(CASES)
+    assert '<span class="fails" role="img" aria-label="torch.sdpa: fails" title="torch.sdpa: fails">✗</span>' in page
+    assert 'class="convention" role="img" aria-label="torch.sdpa: convention" title="torch.sdpa: convention">≈' in page
+    assert page.count('aria-label="mha.reference: holds"') == len(CASES)
 
 
 def test_every_case_is_linked_to_its_rule_and_report(page):
@@ -49,7 +57,12 @@ def test_every_case_is_linked_to_its_rule_and_report(page):
 
 def test_differences_are_told(page):
     said = re.sub("<[^>]+>", "", page)
-    assert "two: the first query stands at the first key" in said
-    assert "two: fails" in said
+    assert "torch.sdpa: the first query stands at the first key" in said
+    assert "torch.sdpa: fails; expected 1, got nan" in said
     assert "Measured on 2026-11-29, on a CPU, with Python 3.11.7." in said
+    assert "torch.sdpa: scaled_dot_product_attention with" in said
     assert "torch&nbsp;2.13.0" in page
+
+
+def test_the_page_says_how_each_function_is_called():
+    assert template("conformance.called").keys() == set(KNOWN)
