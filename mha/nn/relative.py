@@ -42,7 +42,12 @@ class RelativeBias(nn.Module):
         count("max_distance", max_distance, least=exact + 1)
         self.max_distance, self.bidirectional = max_distance, bidirectional
         options = {"device": device, "dtype": dtype}
-        self.weight = nn.Parameter(torch.zeros(num_buckets, count("num_heads", num_heads, least=1), **options))
+        self.weight = nn.Parameter(torch.empty(num_buckets, count("num_heads", num_heads, least=1), **options))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Set the weights to zero: at first no distance counts."""
+        nn.init.zeros_(self.weight)
 
     def bias(
         self, q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"

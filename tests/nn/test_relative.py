@@ -31,6 +31,12 @@ def test_buckets_and_bias_are_those_of_the_reference(bidirectional):
     assert_equal(made.bias(torch.from_numpy(q_positions), torch.from_numpy(k_positions)), expected)
 
 
+def test_made_without_memory_and_filled_later():
+    made = RelativeBias(6, device="meta").to_empty(device="cpu")
+    made.reset_parameters()
+    assert_equal(made.weight, np.zeros((32, 6)))
+
+
 def test_positions_of_any_integers():
     q_positions, k_positions = torch.arange(3), torch.arange(N)
     expected = scheme().bias(q_positions, k_positions)
