@@ -117,7 +117,7 @@ def broadcast(*shapes):
     common = [1] * rank
     for shape in shapes:
         for axis, size in enumerate(shape, start=rank - len(shape)):
-            if size != 1 and common[axis] not in (1, size):
+            if size != 1 and common[axis] != 1 and common[axis] != size:
                 return None
             common[axis] = size if common[axis] == 1 else common[axis]
     return tuple(common)

@@ -58,6 +58,14 @@ def test_compiled_with_a_context_and_a_mask_made_outside():
     assert_equal(compiled(x, context, mask=mask), module(x, context, mask=mask), **CLOSE)
 
 
+def test_compiled_at_any_length_with_the_lengths_of_samples():
+    module, mask = layer(D_MODEL, 6, **ALL), masks.causal & masks.lengths([5, 3])
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="eager")
+    for n in (5, N):
+        x = draw(BATCH, n, D_MODEL)
+        assert_equal(compiled(x, mask=mask), module(x, mask=mask), **CLOSE, label=f"{n} rows")
+
+
 @pytest.mark.parametrize(("options", "name"), [(ALL, "bias"), ({"d_head": 4}, "mask")], ids=["every option", "plain"])
 def test_exported_for_any_length(options, name):
     module, n = layer(D_MODEL, 6, **options).eval(), torch.export.Dim.DYNAMIC
