@@ -8,6 +8,8 @@ def attention_parameters(d_model, num_heads, *, num_kv_heads=None, d_head=None, 
 
     With d_head = d_model / num_heads the count does not depend on the number of heads.
     """
+    if not isinstance(bias, bool):
+        raise TypeError(f"bias is {bias!r}: expected True or False")
     d_model, d_q, d_kv = widths(d_model, num_heads, num_kv_heads, d_head)
     weights = 2 * d_model * d_q + 2 * d_model * d_kv
     return weights + bias * (d_q + 2 * d_kv + d_model)

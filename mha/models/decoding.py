@@ -16,6 +16,8 @@ def generate(model, tokens, steps, *, padding=0, stop=None):
     or (batch,). A sequence that has said the token `stop` repeats it, and when all have, nothing more is added.
     """
     shapes.check_rank("tokens", tokens, ("batch", "length"))
+    if tokens.shape[-1] == 0:
+        raise ValueError(f"tokens has shape {tuple(tokens.shape)}: expected a token at least, for the first to follow")
     text, caches, done = tokens, model.caches(padding), torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     for _ in range(count("steps", steps)):
         logits, caches = model.step(tokens, caches, last=True)

@@ -94,6 +94,8 @@ class Llama(nn.Module):
 
         There is a cache for each layer: start with `model.caches()`. `mask` is about all tokens, old and new.
         """
+        if len(caches) != len(self.blocks):
+            raise ValueError(f"caches has {len(caches)} entries: expected {len(self.blocks)}, one a layer")
         visible = masks.causal if mask is None else masks.causal & mask
         x, longer = self.embed(tokens), []
         for block, cache in zip(self.blocks, caches, strict=True):

@@ -43,3 +43,5 @@ def test_misfits_are_named():
         Latent(d_latent=7, d_rope=0, d_head=5, d_value=11)
     with pytest.raises(ValueError, match="num_heads is 0: expected at least 1"):
         latent_parameters(26, 0, deepseek.latent(None))
+    with pytest.raises(TypeError, match="bias is 2: expected True or False"):
+        attention_parameters(12, 3, bias=2)

@@ -88,6 +88,10 @@ def test_a_finished_sequence_repeats_its_stop():
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"tokens has shape \(13,\): expected \(…, batch, length\)"):
         generate(small()[1], TOKENS[0], 3)
+    with pytest.raises(ValueError, match=r"tokens has shape \(3, 0\): expected a token at least"):
+        generate(small()[1], TOKENS[:, :0], 3)
+    with pytest.raises(ValueError, match="caches has 1 entries: expected 3, one a layer"):
+        small()[1].step(TOKENS, small()[1].caches()[:1])
 
 
 @pytest.mark.pretrained
