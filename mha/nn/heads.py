@@ -18,7 +18,7 @@ def split_heads(x: "Float[Tensor, '*b n hd']", num_heads: int) -> "Float[Tensor,
     checks.tensors(x=x)
     shapes.check_rank("x", x, ("length", "width"))
     shapes.check_heads(x.shape[-1], num_heads, name="the width of x")
-    return x.reshape(*x.shape[:-1], num_heads, x.shape[-1] // num_heads).transpose(-2, -3)
+    return _split(x, num_heads)
 
 
 def join_heads(x: "Float[Tensor, '*b h n d']") -> "Float[Tensor, '*b n hd']":
@@ -26,6 +26,10 @@ def join_heads(x: "Float[Tensor, '*b h n d']") -> "Float[Tensor, '*b n hd']":
     checks.tensors(x=x)
     shapes.check_rank("x", x, ("heads", "length", "width"))
     return x.transpose(-2, -3).flatten(-2)
+
+
+def _split(x, num_heads):
+    return x.reshape(*x.shape[:-1], num_heads, x.shape[-1] // num_heads).transpose(-2, -3)
 
 
 class MultiHeadAttention(nn.Module):
@@ -163,11 +167,12 @@ class MultiHeadAttention(nn.Module):
     def _projected(self, x, for_keys, for_values):
         """Return q, k and v without positions, split into heads."""
         layer_checks.check_input("x", x, self.q_proj)
-        layer_checks.check_input("context", for_keys, self.k_proj)
-        layer_checks.check_input("context", for_values, self.v_proj)
-        q = split_heads(self.q_proj(x), self.num_heads)
-        k = split_heads(self.k_proj(for_keys), self.num_kv_heads)
-        v = split_heads(self.v_proj(for_values), self.num_kv_heads)
+        for context, linear in ((for_keys, self.k_proj), (for_values, self.v_proj)):
+            if context is not x or linear.in_features != self.d_model:
+                layer_checks.check_input("context", context, linear)
+        q = _split(self.q_proj(x), self.num_heads)
+        k = _split(self.k_proj(for_keys), self.num_kv_heads)
+        v = _split(self.v_proj(for_values), self.num_kv_heads)
         return (q, k, v) if self.norm_last else (*self._normed(q, k), v)
 
     def _normed(self, q, k):

@@ -69,8 +69,10 @@ def turned(position, q, k, q_positions, k_positions):
 
 def _for_each(positions, x):
     """Return x with a sample for each row of positions: one x may stand in several places."""
+    if positions.ndim == 1:
+        return x
     batch = shapes.broadcast(x.shape[:-3], positions.shape[:-1])
-    return x if positions.ndim == 1 or batch is None else x.expand(*batch, *x.shape[-3:])
+    return x if batch is None else x.expand(*batch, *x.shape[-3:])
 
 
 def biased(position, bias, q_positions, k_positions):

@@ -21,17 +21,15 @@ def rotate(
     `positions` are shared by all heads: (n,) or one row per sample, (b, n). The pairs are (c, c + d/2) in
     the layout "half" (Llama, Hugging Face) and (2c, 2c + 1) in "interleaved" (the paper, Meta's code).
     """
-    _check(base, layout)
-    checks.tensors(x=x)
-    shapes.check_rotary(x, positions, layout)
-    return _turned(x, _phases(positions, x.shape[-1], base), layout)
+    return Rotary(base, layout).rotate(x, positions)
 
 
 def _turned(x, phases, layout):
     wide, phases = torch.promote_types(x.dtype, torch.float32), phases.unsqueeze(-3)  # the same for all heads
     cos, sin = phases.cos().to(wide), phases.sin().to(wide)
     a, b = _PAIRS[layout](x.to(wide))
-    return _JOINED[layout](a * cos - b * sin, b * cos + a * sin).to(x.dtype)
+    turned = torch.addcmul(a * cos, b, sin, value=-1), torch.addcmul(b * cos, a, sin)
+    return _JOINED[layout](*turned).to(x.dtype)
 
 
 def _check(base, layout):
@@ -64,7 +62,9 @@ class Rotary:
 
     def rotate(self, x, positions):
         """Turn queries or keys (b, h, n, d) by their positions, (n,) or (b, n)."""
-        return rotate(x, positions, base=self.base, layout=self.layout)
+        checks.tensors(x=x)
+        shapes.check_rotary(x, positions, self.layout)
+        return _turned(x, _phases(positions, x.shape[-1], self.base), self.layout)
 
 
 @dataclass(frozen=True)
