@@ -41,6 +41,8 @@ def integers(name, values, expected):
 def own(name, values, expected):
     """Return an array that nobody else writes to, a tensor if `values` is one; or raise if rows differ in length."""
     if hasattr(values, "detach"):
+        if values.is_sparse:
+            raise TypeError(f"{name} is a sparse tensor: expected a dense one; to_dense() converts")
         return values.detach().clone()
     try:
         return np.array(values)

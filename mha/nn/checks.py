@@ -28,12 +28,19 @@ def positive(name, value, hint=""):
 
 
 def tensors(**arrays):
-    """Raise if one of these comes from NumPy, or was left out."""
+    """Raise unless these are dense tensors on one device."""
+    first = None
     for name, x in arrays.items():
         if isinstance(x, np.ndarray):
             raise TypeError(f"{name} is a NumPy array: expected a torch tensor; mha.reference takes arrays")
-        if x is None:
-            raise TypeError(f"{name} is None: expected a torch tensor")
+        if not isinstance(x, torch.Tensor):
+            kind = "None" if x is None else f"a {type(x).__name__}"
+            raise TypeError(f"{name} is {kind}: expected a torch tensor")
+        if x.layout is not torch.strided:
+            raise TypeError(f"{name} has layout {x.layout}: expected a dense tensor; {name}.to_dense() converts")
+        first = (name, x.device) if first is None else first
+        if x.device != first[1]:
+            raise ValueError(f"{name} is on {x.device} and {first[0]} is on {first[1]}: expected one device")
 
 
 def positions(name, x, expected):

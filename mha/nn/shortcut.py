@@ -23,6 +23,8 @@ def usual_call(q, k, v, mask):
         return None
     if not (q.dtype is k.dtype is v.dtype and q.dtype in DTYPES and q.is_cpu and q.ndim == k.ndim == 4):
         return None
+    if not (q.layout is k.layout is v.layout is torch.strided):
+        return None
     shape = q.shape
     if k.shape != v.shape or k.shape[2] < SHORTEST or 0 in shape or 0 in k.shape:
         return None

@@ -58,6 +58,7 @@ def test_numbers_and_gradients_are_the_references(mask):
         lambda q, k, v: (q[0], k[0], v[0]),
         lambda q, k, v: (q[:0], k[:0], v[:0]),
         lambda q, k, v: (q.detach().numpy(), k, v),
+        lambda q, k, v: (q, k, v.to_sparse()),
     ],
 )
 def test_what_is_unusual_goes_the_general_way(change):
