@@ -132,12 +132,22 @@ def test_pooled_heads():
         nn.with_pooled_heads(full, 4)
 
 
+class Both(Rotary):
+    def bias(self, q_positions, k_positions):
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda: layer(d_latent=0), "d_latent is 0: expected at least 1"),
         (lambda: layer(d_rope=3), "d_rope is 3: expected an even width"),
         (lambda: layer()(draw(BATCH, N, 14)), r"x has shape \(2, 7, 14\): expected \(batch, length, 15\)"),
+        (
+            lambda: layer(position=nn.RelativeBias(3)),
+            r"expected rotate\(x, positions\) alone; a bias goes into the call",
+        ),
+        (lambda: layer(position=Both()), r"expected rotate\(x, positions\) alone"),
         (lambda: layer()(draw(15)), r"x has shape \(15,\): expected \(batch, length, 15\)"),
         (lambda: layer().step(draw(15), nn.Cache()), r"x has shape \(15,\): expected \(batch, length, 15\)"),
         (lambda: layer().step(draw(BATCH, N, 15), None), r"cache is None"),
