@@ -1,6 +1,7 @@
 """What the kit needs to know of an attention function: what it can do, how it is called, how it is differentiated."""
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,8 @@ CONVENTIONS = frozenset(
         "true-hides",  # a boolean mask names what is hidden
         "floats-are-added",  # numbers in place of a boolean mask are a bias
         "two-axes-are-padding",  # a mask (batch, keys) is one of padding
+        "three-axes-are-samples",  # a mask (batch, i, j)
+        "missing-keys-are-hidden",  # a mask or bias may name the first keys only
         "heads-in-batch",  # masks may be flattened to (batch · heads, i, j)
         "upper-left",  # the first query stands at the first key
         "window-counts-all",  # a window of n holds n keys, the query's own included
@@ -97,21 +100,30 @@ def adapt(fn, *, supports=None, arrays=None, conventions=(), dtype=np.float64, n
     for argument, names in (("supports", supports), ("conventions", conventions)):
         if isinstance(names, str):
             raise TypeError(f"{argument} is the string {names!r}: expected a set of names")
+    if isinstance(arrays, type):
+        raise TypeError(f"arrays is the class {arrays.__name__}: expected an object, {arrays.__name__}()")
+    if dtype not in (np.float64, np.float32):
+        raise TypeError(
+            f"dtype is {dtype}: expected numpy.float64 or numpy.float32; cases about float16 bring their own"
+        )
     return Adapter(
         name=getattr(fn, "__name__", type(fn).__name__) if name is None else name,
         attend=fn,
         supports=frozenset(_found(fn, arrays) if supports is None else supports),
         arrays=arrays,
         conventions=frozenset(conventions),
-        dtype=dtype,
+        dtype=np.dtype(dtype),
     )
 
 
 def _found(fn, arrays):
     """Return the features of a function that declares none."""
-    parameters = inspect.signature(fn).parameters.values()
-    names = {parameter.name for parameter in parameters} & set(OPTIONS)
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except ValueError:  # a built-in function does not tell
+        parameters = None
+    names = {parameter.name for parameter in parameters or ()} & set(OPTIONS)
+    if parameters is None or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         names |= {name for name, value in HARMLESS.items() if _runs(fn, arrays, **{name: value})}
     names |= {name for name, sizes in SIZES.items() if _runs(fn, arrays, sizes)}
     names |= {"causal-with-mask"} if {"causal", "mask"} <= names else set()
@@ -137,8 +149,9 @@ def _runs(fn, arrays, sizes=(2, 2, 3), **options):
     num_heads, num_kv_heads, d_value = sizes
     shapes = (1, num_heads, 2, 3), (1, num_kv_heads, 3, 3), (1, num_kv_heads, 3, d_value)
     try:
-        with arrays.session():
+        with arrays.session(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             fn(*(arrays.enter(np.zeros(shape)) for shape in shapes), **{k: arrays.enter(x) for k, x in options.items()})
-    except Exception:  # whatever it raises, it does not take this call
+    except (Exception, SystemExit):  # whatever it raises, it does not take this call
         return False
     return True

@@ -27,13 +27,15 @@ class NumPy:
     def compiled(self, f):
         return f
 
-    def gradients(self, f, inputs, d_output, *, dtype=np.float64):
-        """Return the gradients of the sum of output · d_output, one an input, for an f that computes in `dtype`."""
-        step = 2.0 ** round(np.log2(np.finfo(dtype).eps) / 3)  # truncation and rounding are alike
-        return [self._differences(f, inputs, d_output, place, step) for place in range(len(inputs))]
+    def gradients(self, f, inputs, d_output):
+        """Return the gradients of the sum of output · d_output, one an input, as exact as the coarsest number."""
+        dtypes = {x.dtype for x in (*inputs, np.asarray(f(*inputs))) if x.dtype.kind == "f"}
+        coarsest = max(map(np.finfo, dtypes), key=lambda info: info.eps)
+        return [self._differences(f, inputs, d_output, place, coarsest) for place in range(len(inputs))]
 
-    def _differences(self, f, inputs, d_output, place, step):
-        gradient, used = np.zeros(inputs[place].shape), d_output != 0
+    def _differences(self, f, inputs, d_output, place, info):
+        step = 2.0 ** round(np.log2(info.eps) / 3)  # truncation and rounding are alike
+        gradient, used = np.zeros(inputs[place].shape, info.dtype), d_output != 0
         for index in np.ndindex(gradient.shape):
             sides = []
             for sign in (1, -1):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mha.conformance.adapter import OPTIONS
+from mha.conformance.subject import NoOutput
 from mha.text import template
 
 WIDEST = 0.01  # no tolerance is wider than this part of the largest value
@@ -66,6 +67,10 @@ class Call(Case):
         """Return copies of q, k and v, which a function may spoil."""
         return self.q.copy(), self.k.copy(), self.v.copy()
 
+    def given(self):
+        """Return the options, arrays as copies too."""
+        return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in self.options.items()}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Value(Call):
@@ -91,12 +96,12 @@ class Value(Call):
     def numbers(self, subject):
         inputs = self.inputs()
         if self.of == "output":
-            return subject.attend(*inputs, as_given=self.as_given, **self.options)
+            return subject.attend(*inputs, as_given=self.as_given, **self.given())
         if self.of == "weights":
-            return subject.weights(*inputs, **self.options)
+            return subject.weights(*inputs, **self.given())
         if self.of == "beside weights":
-            return subject.attend_beside_weights(*inputs, **self.options)
-        return subject.stat(self.of.replace("-", "_"), *inputs, **self.options)
+            return subject.attend_beside_weights(*inputs, **self.given())
+        return subject.stat(self.of.replace("-", "_"), *inputs, **self.given())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,10 +132,10 @@ class Gradient(Call):
     def numbers(self, subject):
         inputs = self.inputs()
         if self.order == "gradient":
-            return subject.gradients(*inputs, d_output=self.d_output, **self.options)
+            return subject.gradients(*inputs, d_output=self.d_output, **self.given())
         if self.order == "second-derivative":
-            return subject.second(*inputs, d_output=self.d_output, tangents=self.tangents, **self.options)
-        return subject.forward(*inputs, tangents=self.tangents, **self.options)
+            return subject.second(*inputs, d_output=self.d_output, tangents=self.tangents, **self.given())
+        return subject.forward(*inputs, tangents=self.tangents, **self.given())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -166,7 +171,9 @@ class Refusal(Call):
     def check(self, subject):
         wanted = "an error" if self.or_value is None else self.or_value
         try:
-            got = subject.attend(*self.inputs(), as_given=True, **self.options)
+            got = subject.attend(*self.inputs(), as_given=True, **self.given())
+        except NoOutput:
+            raise
         except Exception as error:
             return Finding(True, wanted, f"{type(error).__name__}: {error}")
         bound = tolerance(subject.rounding(got), self.q, self.k, self.v, self.options)

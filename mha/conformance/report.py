@@ -58,6 +58,12 @@ class Report:
         found = [result.status for result in self.results]
         return {status: found.count(status) for status in STATUSES if status in found}
 
+    @property
+    def missing(self) -> list[str]:
+        """What the function would have to support for the cases that were not run."""
+        asked = [result.detail.split(", ") for result in self.results if result.status == "unsupported"]
+        return sorted({feature for features in asked for feature in features})
+
     def __getitem__(self, case: str) -> Result:
         for result in self.results:
             if result.case.name == case:
@@ -65,9 +71,10 @@ class Report:
         raise KeyError(f"no result of a case {case!r}")
 
     def __str__(self):
-        return "\n".join(
-            [self.headline(), *(described(r) for r in self.results if r.status in ("fails", "convention"))]
-        )
+        lines = [self.headline()]
+        if self.missing:
+            lines.append(say("conformance.not_run", features=", ".join(self.missing)))
+        return "\n".join([*lines, *(described(r) for r in self.results if r.status in SHOWN)])
 
     def headline(self):
         """Return the name and the counts in one line."""

@@ -43,7 +43,7 @@ def examine(adapter, case) -> Result:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             finding = case.check(Subject(adapter))
-    except Exception as error:  # whatever a function under examination raises is its answer
+    except (Exception, SystemExit) as error:  # whatever a function under examination raises is its answer
         return Result(case, "fails", expected=getattr(case, "expected", None), got=f"{type(error).__name__}: {error}")
     status = "holds" if finding.agrees else "convention" if finding.convention else "fails"
     return Result(case, status, finding.expected, finding.got, finding.convention)

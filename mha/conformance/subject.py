@@ -46,13 +46,14 @@ class Subject:
     def differences(self, q, k, v, *, d_output, **options):
         """Return what `gradients` returns, as central differences of the output."""
         names, _, f = self._function(q, k, v, options)
-        f, inputs = self.arrays.compiled(f), [{"q": q, "k": k, "v": v, **options}[name] for name in names]
+        f, given = self.arrays.compiled(f), {"q": q, "k": k, "v": v, **options}
+        inputs = [given[name].astype(self.adapter.dtype) for name in names]
 
         def output(*inputs):
             return self.arrays.leave(f(*(self._enter(x) for x in inputs)))
 
         with self.arrays.session():
-            found = NumPy().gradients(output, inputs, d_output, dtype=self.adapter.dtype)
+            found = NumPy().gradients(output, inputs, d_output)
         return dict(zip(names, found, strict=True))
 
     def second(self, q, k, v, *, d_output, tangents, **options):
@@ -82,7 +83,8 @@ class Subject:
         with self.arrays.session():
             inputs = [self._enter(x) for x in inputs]
             given = {name: self._enter(x) for name, x in options.items()}
-            return self.arrays.leave(self.arrays.compiled(lambda *inputs: function(*inputs, **given))(*inputs))
+            call = self.arrays.compiled(lambda *inputs: one_array(function(*inputs, **given)))
+            return real(self.arrays.leave(call(*inputs)))
 
     def _function(self, q, k, v, options):
         """Return the names and values of what is differentiated, and the output as a function of it."""
@@ -92,6 +94,26 @@ class Subject:
             inputs = [self._enter(x) for x in differentiable.values()]
 
         def f(q, k, v, *more):
-            return self.adapter.attend(q, k, v, **dict(zip([*differentiable][3:], more, strict=True)), **rest)
+            return one_array(
+                self.adapter.attend(q, k, v, **dict(zip([*differentiable][3:], more, strict=True)), **rest)
+            )
 
         return [*differentiable], inputs, f
+
+
+class NoOutput(TypeError):
+    """What came back is no output: neither right nor a refusal."""
+
+
+def one_array(output):
+    """Return the output unless it is nothing or several."""
+    if output is None or isinstance(output, tuple | dict | str):
+        raise NoOutput(f"the function returned a {type(output).__name__}: expected the output alone, an array")
+    return output
+
+
+def real(x):
+    """Return the numbers that came out unless they are of a kind that an output is not."""
+    if x.dtype.kind not in "fiu":
+        raise NoOutput(f"the function returned {x.dtype.name}: expected real numbers")
+    return x

@@ -88,7 +88,7 @@ def test_the_command_line(tmp_path, capsys):
     assert main(["mha.reference", "--case", "masks", "--case", "a-rotated-vector", "--json", str(file)]) == 0
     shown = capsys.readouterr().out
     assert "true-attends" in shown
-    assert "mha.reference: 15 holds" in shown
+    assert f"mha.reference: {len(GROUPS['masks']) + 1} holds" in shown
     (read,) = json.loads(file.read_text())["adapters"]
     assert read.keys() == {"name", "passed", "versions", "counts", "results", "differences"}
     assert read["counts"] == {"holds": len(GROUPS["masks"]) + 1}

@@ -54,6 +54,12 @@ class Once(torch.autograd.Function):
         return gradient
 
 
+def detached_future(q, k, v, *, causal=False):
+    """The backward pass of a causal call knows of no mask."""
+    outputs = [scrubbed(q, k, v, mask=mask) for mask in (torch.ones(5, 5).tril().bool() if causal else None, None)]
+    return outputs[1] + (outputs[0] - outputs[1]).detach()
+
+
 def once(q, k, v, *, mask=None):
     """Its backward pass cannot be differentiated."""
     return Once.apply((q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)) @ v
@@ -65,6 +71,7 @@ def once(q, k, v, *, mask=None):
         (scrubbed, "empty-rows-give-keys-no-gradient"),
         (detached, "gradients-match-differences"),
         (detached, "the-gradient-of-the-query"),
+        (detached_future, "the-future-has-no-gradient-causal"),
         (once, "a-second-derivative"),
         (once, "a-forward-derivative"),
     ],

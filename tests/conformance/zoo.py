@@ -171,6 +171,56 @@ def on_the_query_axis(self, mask):
     return Careful.shown(self, mask)
 
 
+def rows_share_a_maximum(self, scores, sinks):
+    """One maximum for the whole array."""
+    shown = scores[np.isfinite(scores)]
+    exponentials = np.exp(scores - shown.max(initial=-np.inf)) if shown.size else np.zeros_like(scores)
+    total = exponentials.sum(-1, keepdims=True)
+    return exponentials / np.where(total == 0, 1.0, total)
+
+
+def tiles(width, *, rescale=True, empty_first=True, ragged=True):
+    """Softmax over tiles of keys, with faults."""
+
+    def weights(self, scores, sinks):
+        top, total, parts = np.full((*scores.shape[:-1], 1), -np.inf), 0.0, []
+        for start in range(0, scores.shape[-1], width):
+            tile = scores[..., start : start + width]
+            if start and tile.shape[-1] < width and not ragged:
+                tile = np.full_like(tile, -np.inf)
+            new = np.maximum(top, tile.max(-1, keepdims=True))
+            steady = np.where(new == -np.inf, 0.0, new) if empty_first else new
+            factor, exponentials = np.exp(top - steady), np.exp(tile - steady)
+            total = (total * factor if rescale else total) + exponentials.sum(-1, keepdims=True)
+            parts, top = [part * factor for part in parts] + [exponentials], new
+        return np.concatenate(parts, -1) / np.where(total == 0, 1.0, total)
+
+    return weights
+
+
+def sample_and_group_swapped(self, x, num_heads):
+    batch, groups = x.shape[:2]
+    if num_heads % groups:
+        return x
+    return np.repeat(x[:, :, None], num_heads // groups, 2).swapaxes(0, 1).reshape(batch, num_heads, *x.shape[2:])
+
+
+def sinks_by_key_head(self, sinks, scale):
+    return np.tile(sinks[: len(sinks) // 2], 2) if len(sinks) == 4 else sinks
+
+
+def bias_by_sample(self, products, scale, softcap, bias):
+    apart = bias is not None and bias.ndim == 3
+    return Careful.scores(self, products, scale, softcap, bias[:, None] if apart else bias)
+
+
+def bias_in_place(self, products, scale, softcap, bias):
+    scores = Careful.scores(self, products, scale, softcap, bias)
+    if bias is not None:
+        bias += 1
+    return scores
+
+
 FAULTS = {
     "the mask is inverted": fault("true-attends", shown=lambda self, m: True if m is None else ~m.astype(bool)),
     "the mask is ignored": fault("rows-differ", shown=lambda self, m: True),
@@ -236,6 +286,38 @@ FAULTS = {
     "the batch is averaged": fault(
         "samples-do-not-mix",
         mixed=lambda self, w, v, see: Careful.mixed(self, w, v.mean(0, keepdims=True) + 0 * v, see),
+    ),
+    "rows share a maximum": fault("rows-have-their-own-maximum", weights=rows_share_a_maximum),
+    "tiles are not rescaled": fault("a-large-score-comes-last", weights=tiles(128, rescale=False)),
+    "the ragged tile is dropped": fault("a-large-score-comes-last", weights=tiles(128, ragged=False)),
+    "an empty first tile is NaN": fault("many-hidden-keys-come-first", weights=tiles(128, empty_first=False)),
+    "sixteen queries share a row of the mask": fault(
+        "every-row-of-many-has-its-mask",
+        shown=lambda self, m: True if m is None else np.repeat(m[..., ::16, :], 16, -2)[..., : m.shape[-2], :] > 0,
+    ),
+    "positions in eight bits": fault(
+        "every-row-of-many-is-causal",
+        aligned=lambda self, causal, window, lengths, n_q, n_k: (
+            np.arange(n_k).astype(np.int8) <= np.arange(n_q)[:, None] if causal else True
+        ),
+    ),
+    "samples and groups change places": fault("groups-of-each-sample", grouped=sample_and_group_swapped),
+    "sinks go by key head": fault("a-sink-goes-by-query-head", sink=sinks_by_key_head),
+    "integers are inverted bit by bit": fault(
+        "integers-are-no-mask", shown=lambda self, m: True if m is None else m if m.dtype == bool else ~m == 0
+    ),
+    "a bias of three axes is one of samples": fault("a-bias-of-three-axes-goes-by-head", scores=bias_by_sample),
+    "a bias of one column is read as a row": fault(
+        "a-bias-of-one-column-changes-nothing",
+        scores=lambda self, p, scale, cap, bias: Careful.scores(self, p, scale, cap, None if bias is None else bias.T),
+    ),
+    "the bias is written to": fault("a-bias-is-not-written-to", scores=bias_in_place),
+    "the window goes by the slots": fault(
+        "a-window-ends-at-the-last-valid-key",
+        aligned=lambda self, causal, window, lengths, n_q, n_k: Careful.aligned(self, causal, window, None, n_q, n_k),
+    ),
+    "slots beyond the length are weighed": fault(
+        "nan-beyond-the-length", mixed=lambda self, weights, v, see: weights @ v
     ),
     "integers are cut": fault(
         "integers-are-not-rounded",

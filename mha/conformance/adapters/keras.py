@@ -21,7 +21,7 @@ def layer(name):
         both=lambda *inputs, **options: _run(*inputs, **options, return_attention_scores=True)[0],
         arrays=Jax(),
         supports=frozenset(DERIVATIVES | {"mask", "causal", "causal-with-mask", "value-width", "weights"}),
-        conventions=frozenset({"upper-left"}),
+        conventions=frozenset({"upper-left", "three-axes-are-samples"}),
         dtype=np.float32,
         packages=("keras", "jax"),
         isolated=True,

@@ -29,7 +29,7 @@ def operator(name):
             {"mask", "bias", "scale", "softcap", "causal", "causal-with-mask", "window", "lengths"}
             | {"grouped", "value-width", "float16", "weights", "rotate"}
         ),
-        conventions=frozenset({"upper-left", "floats-are-added"}),
+        conventions=frozenset({"upper-left", "floats-are-added", "missing-keys-are-hidden"}),
         dtype=np.float32,
         packages=("onnx",),
         isolated=True,

@@ -1,5 +1,6 @@
 """All cases, by the rule that they hold up."""
 
+from mha.conformance.case import Case
 from mha.conformance.cases import (
     causal,
     empty_rows,
@@ -42,8 +43,10 @@ def chosen(names=None):
         return list(ALL.values())
     found = []
     for name in [names] if isinstance(names, str) else names:
-        if not isinstance(name, str):
+        if isinstance(name, Case):
             found.append(name)
+        elif not isinstance(name, str):
+            raise TypeError(f"cases holds a {type(name).__name__}: expected names, groups, or objects of Case")
         elif name in GROUPS:
             found.extend(GROUPS[name])
         elif name in ALL:

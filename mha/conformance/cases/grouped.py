@@ -20,6 +20,14 @@ CASES = [
         conventions={"heads-take-turns": np.array([0.0, 1, 0, 1]).reshape(1, 4, 1, 1)},
     ),
     Value(
+        name="groups-of-each-sample",
+        q=np.zeros((2, 4, 1, 1)),
+        k=np.zeros((2, 2, 1, 1)),
+        v=np.arange(4.0).reshape(2, 2, 1, 1),
+        expected=np.array([0.0, 0, 1, 1, 2, 2, 3, 3]).reshape(2, 4, 1, 1),
+        conventions={"heads-take-turns": np.array([0.0, 1, 0, 1, 2, 3, 2, 3]).reshape(2, 4, 1, 1)},
+    ),
+    Value(
         name="keys-and-values-share-a-group",
         report="SHI-Labs/NATTEN#92",
         q=np.ones((1, 4, 1, 2)),
@@ -52,6 +60,14 @@ CASES = [
         v=identity(2, 1, 2),
         options={"bias": np.array([[0, LN3], [LN3, 0], [0, 0], [0, LN3]]).reshape(1, 4, 1, 2)},
         expected=np.array([TWO_KEYS, TWO_KEYS[::-1], [0.5, 0.5], TWO_KEYS]).reshape(1, 4, 1, 2),
+    ),
+    Value(
+        name="a-sink-goes-by-query-head",
+        q=np.zeros((1, 4, 1, 1)),
+        k=np.zeros((1, 2, 1, 1)),
+        v=np.ones((1, 2, 1, 1)),
+        options={"sinks": np.log([1.0, 2, 3, 4])},
+        expected=np.array([1 / 2, 1 / 3, 1 / 4, 1 / 5]).reshape(1, 4, 1, 1),
     ),
     sloped(
         "a-shared-head-sums-its-gradients",

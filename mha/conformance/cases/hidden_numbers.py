@@ -26,6 +26,7 @@ CASES = [
         report="Dao-AILab/flash-attention#2374",
         mask=[[T, F, F], [T, T, F], [T, T, T]],
     ),
+    one_value("nan-beyond-the-length", [1], [1, NAN], [1, NAN], [1], lengths=np.array([1])),
     one_value("a-visible-nan-shows", [1], [1, 1], [1, NAN], [NAN], mask=[[T, T]]),
     sloped(
         "nan-in-hidden-slots-has-no-gradient",

@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 
 from mha.conformance.case import Refusal, Value
-from mha.conformance.cases.build import array, mixed, one_value, sloped, zeros
+from mha.conformance.cases.build import LN3, array, mixed, one_value, sloped, zeros
 
 EMPTY_CONTEXT: dict[str, Any] = {"q": np.ones((1, 1, 2, 2)), "k": np.zeros((1, 1, 0, 2)), "v": np.zeros((1, 1, 0, 2))}
+MANY, HALF = 1030, 515  # more keys than a tile of any kernel holds
+LN_MANY = float(np.log(MANY))
+ORDER = 17 * np.arange(131) % 131  # the one key that each of many queries sees
 PADDED = [[[[0.5, 0.5, 0]]], [[[0, 0, 0]]], [[[1 / 3] * 3]]]
 
 CASES = [
@@ -60,6 +63,26 @@ CASES = [
         k=zeros(2, 3),
         v=array([[1.0] * 5, [3.0] * 5]),
         expected=np.full((1, 1, 2, 5), 2.0),
+    ),
+    one_value("a-large-score-comes-last", [1], MANY * [0] + [LN_MANY], HALF * [1] + HALF * [0] + [2], [1.25]),
+    one_value(
+        "many-hidden-keys-come-first",
+        [1],
+        MANY * [7] + [LN3, 0],
+        MANY * [9] + [1, 0],
+        [0.75],
+        mask=[MANY * [False] + 2 * [True]],
+    ),
+    one_value(
+        "every-row-of-many-has-its-mask",
+        131 * [0],
+        131 * [0],
+        np.arange(131) / 131,
+        ORDER / 131,
+        mask=ORDER[:, None] == np.arange(131),
+    ),
+    one_value(
+        "every-row-of-many-is-causal", 131 * [0], 131 * [0], np.arange(131) / 65, np.arange(131) / 130, causal=True
     ),
     mixed("lengths-of-samples", PADDED, lengths=np.array([2, 0, 3])),
     mixed("lengths-in-small-integers", PADDED, lengths=np.array([2, 0, 3], np.int8)),

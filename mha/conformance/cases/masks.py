@@ -70,6 +70,27 @@ CASES = [
         },
     ),
     Refusal(
+        name="integers-are-no-mask",
+        q=zeros(2, 2),
+        k=zeros(2, 2),
+        v=identity(2),
+        options={"mask": np.tril(np.ones((2, 2), np.int64))},
+        or_value=array([[1, 0], [0.5, 0.5]]),
+        conventions={"floats-are-added": array([[E / (E + 1), 1 / (E + 1)], [0.5, 0.5]])},
+    ),
+    Refusal(
+        name="a-mask-of-three-axes-goes-by-head",
+        q=np.zeros((2, 2, 1, 2)),
+        k=np.zeros((2, 2, 2, 2)),
+        v=identity(2, 2, 2),
+        options={"mask": np.array([[[T, F]], [[F, T]]])},
+        or_value=np.array([[[[1.0, 0]], [[0, 1]]]] * 2),
+        conventions={
+            "three-axes-are-samples": np.array([[[[1.0, 0]]] * 2, [[[0, 1]]] * 2]),
+            "floats-are-added": np.array([[[[E, 1]], [[1, E]]]] * 2) / (E + 1),
+        },
+    ),
+    Refusal(
         name="padding-as-a-mask-is-refused",
         report="hyunwoongko/transformer#40",
         q=np.zeros((2, 1, 3, 4)),

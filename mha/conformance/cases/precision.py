@@ -22,6 +22,7 @@ CASES = [
     scored("large-scores-do-not-overflow", [1000, 1000 + LN3], TWO_KEYS),
     scored("low-scores-do-not-vanish", [-1000, LN3 - 1000], TWO_KEYS),
     scored("a-far-larger-score-takes-all", [0, 1000], [0, 1]),
+    one_value("rows-have-their-own-maximum", [1, -1], [1000, 1000 + LN3], [0, 1], [0.75, 0.25]),
     Value(
         name="half-precision-does-not-overflow",
         report="ultralytics/ultralytics#24990",

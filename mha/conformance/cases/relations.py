@@ -45,6 +45,15 @@ def gradient_causality(subject):
     return np.zeros(late.shape), late
 
 
+def native_gradient_causality(subject):
+    q, k, v = draw(5)
+    d_output = np.zeros(q.shape)
+    d_output[..., :3, :] = 1 + np.arange(3)
+    found = subject.gradients(q, k, v, d_output=d_output, causal=True)
+    late = np.stack([found[name][..., 3:, :] for name in "qkv"])
+    return np.zeros(late.shape), late
+
+
 def queries_in_another_order(subject):
     q, k, v = draw()
     order = [2, 0, 1]
@@ -140,6 +149,13 @@ def nothing_is_written(subject):
     return np.concatenate([*map(np.ravel, draw()), SEE.ravel()]), np.concatenate([*map(np.ravel, inputs), see.ravel()])
 
 
+def no_bias_is_written(subject):
+    bias = np.random.default_rng(19).normal(size=(3, 5))
+    before = bias.copy()
+    subject.attend(*draw(), bias=bias)
+    return before, bias
+
+
 def twice_the_same(subject):
     return subject.attend(*draw(), mask=SEE), subject.attend(*draw(), mask=SEE)
 
@@ -152,6 +168,7 @@ CASES = [
     relation("the-future-does-not-act", causality, "mask"),
     relation("the-future-does-not-act-causal", native_causality, "causal"),
     relation("the-future-has-no-gradient", gradient_causality, "mask", "gradient", exact=True),
+    relation("the-future-has-no-gradient-causal", native_gradient_causality, "causal", "gradient", exact=True),
     relation("queries-do-not-act-on-each-other", queries_in_another_order, "mask"),
     relation("the-order-of-keys-does-not-matter", keys_in_another_order, "mask"),
     relation("the-order-of-heads-carries-over", heads_in_another_order),
@@ -167,5 +184,6 @@ CASES = [
     relation("the-scale-belongs-to-the-query", scale_in_the_query, "scale"),
     relation("a-mask-is-a-bias-of-minus-infinity", mask_as_bias, "mask", "bias"),
     relation("inputs-are-not-written-to", nothing_is_written, "mask", exact=True),
+    relation("a-bias-is-not-written-to", no_bias_is_written, "bias", exact=True),
     relation("the-same-call-gives-the-same", twice_the_same, "mask", exact=True),
 ]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from mha.conformance.case import Value
-from mha.conformance.cases.build import INF, LN3, TWO_KEYS, array, mixed, scored, sloped
+from mha.conformance.case import Refusal, Value
+from mha.conformance.cases.build import INF, LN3, TWO_KEYS, array, identity, mixed, scored, sloped
 
 T, F = True, False
 SIGMOID_1 = float(1 / (1 + np.exp(-1)))  # the weight of a score 1 beside a score 0
@@ -46,7 +46,24 @@ CASES = [
         expected=array([[0.75] * 4]),
     ),
     scored("a-bias-of-minus-infinity-hides", [0, LN3], [1, 0], bias=[[0.0, -INF]]),
+    Refusal(
+        name="a-bias-of-one-column-changes-nothing",
+        q=np.zeros((1, 1, 3, 3)),
+        k=np.zeros((1, 1, 3, 3)),
+        v=identity(3),
+        options={"bias": np.array([[0.0], [LN3], [0.0]])},
+        or_value=array([[1 / 3] * 3] * 3),
+        conventions={"missing-keys-are-hidden": array([[1, 0, 0]] * 3)},
+    ),
     mixed("a-bias-of-each-head", [[[TWO_KEYS], [TWO_KEYS[::-1]]]], bias=[[[[0.0, LN3]], [[LN3, 0.0]]]]),
+    Refusal(
+        name="a-bias-of-three-axes-goes-by-head",
+        q=np.zeros((2, 2, 1, 2)),
+        k=np.zeros((2, 2, 2, 2)),
+        v=identity(2, 2, 2),
+        options={"bias": np.array([[[0.0, LN3]], [[LN3, 0.0]]])},
+        or_value=np.array([[[TWO_KEYS], [TWO_KEYS[::-1]]]] * 2),
+    ),
     mixed("a-bias-of-each-sample", [[[TWO_KEYS]], [[TWO_KEYS[::-1]]]], bias=[[[[0.0, LN3]]], [[[LN3, 0.0]]]]),
     scored("a-cap-bends-the-scores", [0, LN3], [1 - SIGMOID_1, SIGMOID_1], softcap=2.0),  # 2 · tanh(½ ln 3) = 1
     scored("the-cap-comes-after-the-scale", [0, 2 * LN3], [1 - SIGMOID_1, SIGMOID_1], softcap=2.0, scale=0.5),

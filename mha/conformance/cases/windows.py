@@ -1,5 +1,7 @@
 """Sliding windows as an option (left, right): how many keys on each side of the query's own."""
 
+import numpy as np
+
 from mha.conformance.cases.build import mixed
 
 HALVES = [[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.5, 0.5]]
@@ -31,6 +33,13 @@ CASES = [
         report="ml-explore/mlx-lm#390",
         window=(1, 0),
         conventions={"upper-left": [[1, 0, 0, 0, 0], [0.5, 0.5, 0, 0, 0]]},
+    ),
+    mixed(
+        "a-window-ends-at-the-last-valid-key",
+        [[[[0, 1, 0]]], [[[0, 0, 1]]]],
+        window=(0, 0),
+        lengths=np.array([2, 3]),
+        conventions={"upper-left": [[[[1, 0, 0]]], [[[1, 0, 0]]]]},
     ),
     mixed("a-wide-window-hides-nothing", [[1, 0, 0], [0.5, 0.5, 0], [1 / 3] * 3], window=(99, 0)),
     mixed("a-window-and-causal", [[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]], window=(1, 1), causal=True),
