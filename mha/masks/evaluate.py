@@ -3,7 +3,7 @@
 import numpy as np
 
 from mha.integers import integer, integers
-from mha.masks.arrays import is_one, on_host
+from mha.masks.arrays import frozen, in_numpy, is_one, on_host
 
 __all__ = ["query_start", "visible"]
 
@@ -22,7 +22,7 @@ def query_start(mask, n_q, n_k, q_start=None):
     return n_k - n_q if valid is None else (valid - n_q).clip(min=min(0, n_k - n_q))
 
 
-def visible(mask, n_q, n_k, *, start, batch=1, num_heads=1, rows=slice(None), arange=np.arange, table=np.asarray):
+def visible(mask, n_q, n_k, *, start, batch=1, num_heads=1, rows=slice(None), arange=np.arange, table=in_numpy):
     """Evaluate a mask on every pair: (i, j), or (b | 1, h | 1, i, j) if its tables tell samples or heads apart.
 
     `rows` picks query slots; `arange` and `table` make and move arrays, so torch evaluates the same rule on any device.
@@ -30,7 +30,7 @@ def visible(mask, n_q, n_k, *, start, batch=1, num_heads=1, rows=slice(None), ar
     one = is_one(start)
     ready = mask.ready(n_q, n_k) if one else None
     if ready is not None:
-        see = table(ready[:, :, rows])
+        see = frozen(table(ready[:, :, rows]))
         return see[0, 0] if tuple(see.shape[:2]) == (1, 1) else see
     start = start if one else table(start)
     b, h = arange(batch)[:, None, None, None], arange(num_heads)[None, :, None, None]

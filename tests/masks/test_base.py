@@ -149,6 +149,9 @@ def test_a_mask_is_a_value():
         window(1, 2).left = 3
     with pytest.raises(ValueError, match="read-only"):
         mask.table[:] = False
+    for same in mask, mask_of_torch:
+        with pytest.raises(ValueError, match="read-only"):
+            same.dense(*TABLE.shape)[:] = False
 
 
 @fuzz
