@@ -15,6 +15,7 @@ from mha.nn import checks, layer_checks
 from mha.nn.cache import cached_attention
 from mha.nn.dot_product import attention
 from mha.nn.heads import MultiHeadAttention, join_heads, split_heads
+from mha.nn.norm import normed
 from mha.nn.rotary import Rotary
 
 __all__ = ["LatentAttention", "absorbed_attention", "latent_attention", "with_pooled_heads"]
@@ -157,13 +158,13 @@ class LatentAttention(nn.Module):
 
     def _projected(self, x, positions):
         """Return what the heads ask, q and its rotated part, and what a token shows: latent row and rotated part."""
-        q = split_heads(self.q_up(self.q_norm(self.q_down(x))), self.num_heads)
+        q = split_heads(self.q_up(normed(self.q_norm, self.q_down(x))), self.num_heads)
         q, q_rope = q.split((self.d_head, self.d_rope), -1)
         latent, k_rope = self.kv_down(x).split((self.d_latent, self.d_rope), -1)
         if self.position is not None:
             q_rope = self.position.rotate(q_rope, positions)
             k_rope = self.position.rotate(k_rope.unsqueeze(-3), positions).squeeze(-3)
-        return q, q_rope, self.kv_norm(latent), k_rope
+        return q, q_rope, normed(self.kv_norm, latent), k_rope
 
     def _maps(self):
         """Return W_K and W_V, a matrix a head: (heads, d_latent, d_head) and (heads, d_latent, d_value)."""

@@ -1,5 +1,7 @@
 """Latent attention against the reference and transformers' DeepSeek-V3; pooled heads against heads that were equal."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -113,6 +115,19 @@ def test_equals_deepseek(d_query_latent):
         assert_equal(torch.autograd.grad(out, x, d_out)[0], d_expected, atol=2e-5)
     module.position = Rotary(layout="half")
     assert float((module(x, mask=masks.causal) - expected).detach().abs().max()) > 1e-3, "the other layout is noticed"
+
+
+def test_autocast_rounds_the_projections_only():
+    """The norms compute in their own precision: torch warns where input and weight of one differ."""
+    exact, x = layer(d_query_latent=6), draw(BATCH, N, 15)
+    low = copy.deepcopy(exact).bfloat16()(x.bfloat16(), mask=masks.causal)
+    expected, single = exact(x, mask=masks.causal), copy.deepcopy(exact).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        whole = single(x.float(), mask=masks.causal)
+        stepped, _ = single.step(x.float(), nn.Cache(), mask=masks.causal)
+    assert whole.dtype == stepped.dtype == torch.bfloat16
+    error, step_error, allowed = ((y.double() - expected).abs().max() for y in (whole, stepped, low))
+    assert max(error, step_error) <= 2 * allowed
 
 
 def test_pooled_heads():
