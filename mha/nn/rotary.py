@@ -10,7 +10,7 @@ import torch
 from mha import shapes
 from mha.nn import checks
 
-__all__ = ["Rotary", "RotaryFrequencies", "rotate"]
+__all__ = ["Angles", "Rotary", "RotaryFrequencies", "rotate"]
 
 
 def rotate(
@@ -24,12 +24,25 @@ def rotate(
     return Rotary(base, layout).rotate(x, positions)
 
 
-def _turned(x, phases, layout):
-    wide, phases = torch.promote_types(x.dtype, torch.float32), phases.unsqueeze(-3)  # the same for all heads
-    cos, sin = phases.cos().to(wide), phases.sin().to(wide)
-    a, b = _PAIRS[layout](x.to(wide))
-    turned = torch.addcmul(a * cos, b, sin, value=-1), torch.addcmul(b * cos, a, sin)
-    return _JOINED[layout](*turned).to(x.dtype)
+@dataclass(frozen=True, eq=False)
+class Angles:
+    """A rotary scheme at known positions: the angles are worked out once for all the layers that share them."""
+
+    cos: torch.Tensor  # (…, 1, n, d/2): the same for all heads
+    sin: torch.Tensor
+    layout: str
+
+    def rotate(self, x, positions=None):
+        """Turn queries or keys (b, h, n, d); where they stand is known."""
+        cos, sin = (part.to(torch.promote_types(x.dtype, torch.float32)) for part in (self.cos, self.sin))
+        a, b = _PAIRS[self.layout](x.to(cos.dtype))
+        turned = torch.addcmul(a * cos, b, sin, value=-1), torch.addcmul(b * cos, a, sin)
+        return _JOINED[self.layout](*turned).to(x.dtype)
+
+
+def _angles(phases, layout):
+    phases = phases.unsqueeze(-3)
+    return Angles(phases.cos(), phases.sin(), layout)
 
 
 def _check(base, layout):
@@ -64,7 +77,11 @@ class Rotary:
         """Turn queries or keys (b, h, n, d) by their positions, (n,) or (b, n)."""
         checks.tensors(x=x)
         shapes.check_rotary(x, positions, self.layout)
-        return _turned(x, _phases(positions, x.shape[-1], self.base), self.layout)
+        return self.at(positions, x.shape[-1]).rotate(x)
+
+    def at(self, positions, width):
+        """Return the `Angles` of rows of this width at these positions."""
+        return _angles(_phases(positions, width, self.base), self.layout)
 
 
 @dataclass(frozen=True)
@@ -75,8 +92,7 @@ class RotaryFrequencies:
     layout: str = "half"
 
     def __post_init__(self):
-        for frequency in self.frequencies:
-            checks.number("frequencies", frequency)
+        object.__setattr__(self, "frequencies", tuple(checks.number("frequencies", x) for x in self.frequencies))
         _check(1.0, self.layout)
 
     def rotate(self, x, positions):
@@ -85,4 +101,4 @@ class RotaryFrequencies:
         if x.shape[-1] != 2 * len(self.frequencies):
             raise ValueError(f"x has width {x.shape[-1]}: expected {2 * len(self.frequencies)}, a pair a frequency")
         table = torch.tensor(self.frequencies, dtype=torch.float64, device=x.device)
-        return _turned(x, positions.to(torch.float64)[..., None] * table, self.layout)
+        return _angles(positions.to(torch.float64)[..., None] * table, self.layout).rotate(x)

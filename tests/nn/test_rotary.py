@@ -7,7 +7,7 @@ import torch
 
 from compare import assert_equal
 from mha import reference
-from mha.nn import Rotary, rotate
+from mha.nn import Rotary, RotaryFrequencies, rotate
 
 
 def draw(*shape, seed=0, dtype=torch.float64):
@@ -49,12 +49,24 @@ def test_dtype_and_gradient():
     assert rotate(x.to(torch.bfloat16), torch.arange(5)).dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_frequencies_of_their_own(layout):
+    x, positions = draw(2, 3, 5, 6), torch.arange(5) + 7
+    frequencies = [100.0 ** (-2 * c / 6) for c in range(3)]
+    scheme = RotaryFrequencies(frequencies, layout=layout)
+    assert_equal(scheme.rotate(x, positions), rotate(x, positions, base=100.0, layout=layout), atol=1e-14)
+    assert scheme == RotaryFrequencies(tuple(frequencies), layout=layout)
+    assert hash(scheme) == hash(RotaryFrequencies(tuple(frequencies), layout=layout))
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: rotate(draw(1, 1, 5, 7), torch.arange(5)), "even width"),
         (lambda: rotate(draw(1, 1, 5, 6), torch.arange(4)), r"positions has shape \(4,\): expected \(5,\)"),
         (lambda: rotate(draw(1, 1, 5, 6), torch.arange(5), layout="halves"), "layout is 'halves'"),
+        (lambda: RotaryFrequencies((1.0,)).rotate(draw(1, 1, 5, 6), torch.arange(5)), "x has width 6: expected 2"),
+        (lambda: RotaryFrequencies((float("nan"),)), "frequencies is nan: expected a finite number"),
     ],
 )
 def test_bad_calls_are_named(call, words):

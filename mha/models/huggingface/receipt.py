@@ -61,8 +61,8 @@ def checked(name, pair):
 
 
 def double_copy(layer):
-    """Return a copy of a layer in float64 that computes step by step: no dropout, no fused operator."""
-    double = copy.deepcopy(layer).double().eval()
+    """Return a copy of a layer in float64 that computes step by step: no dropout, no fused operator, on the CPU."""
+    double = copy.deepcopy(layer).to("cpu", torch.float64).eval()
     if hasattr(double, "config"):
         double.config._attn_implementation = "eager"
     return double

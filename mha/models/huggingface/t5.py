@@ -22,10 +22,11 @@ def convert(layer, *, position=None):
     linears, double = (layer.q, layer.k, layer.v, layer.o), double_copy(layer)
     options = {"num_heads": layer.n_heads, "scale": 1.0, "dropout": layer.dropout, "position": position}
 
+    shared = None if layer.has_relative_attention_bias or position is None else double_copy(position)
+
     def theirs(x, hide):
         places = torch.arange(x.shape[-2])
-        given = layer.has_relative_attention_bias or position is None
-        bias = None if given else position.bias(places, places).double()[None]
+        bias = None if shared is None else shared.bias(places, places)[None]
         return double(x, mask=hide, position_bias=bias)[0]
 
     mask = masks.causal if layer.is_causal else None
