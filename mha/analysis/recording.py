@@ -61,6 +61,7 @@ class Recording(Mapping):
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.runs = True  # until the block ends; a copy of a layer made in it may still call here
 
     def __getitem__(self, layer) -> Call:
         for call in reversed(self.calls):
@@ -95,6 +96,7 @@ def capture(model, *, detach=False):
             layer.__dict__["core"] = _recorder(recording, name, layer, detach)  # in front of a core that is a Module
         yield recording
     finally:
+        recording.runs = False
         for layer, core in before:
             if core is None:
                 layer.__dict__.pop("core", None)
@@ -107,6 +109,8 @@ def _recorder(recording, name, layer, detach):
 
     def record(q, k, v, **options):
         heads = core(q, k, v, **options)
+        if not recording.runs:
+            return heads
         seen = {"q": q, "k": k, "v": v, "heads": heads}, options
         tensors, others = ({key: _loose(x) if detach else x for key, x in part.items()} for part in seen)
         recording.calls.append(Call(name, layer, **tensors, options=others))

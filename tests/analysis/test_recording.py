@@ -1,5 +1,7 @@
 """Looking into a pass changes nothing in it, and shows what happened."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -90,6 +92,14 @@ def test_nothing_is_left_behind():
     assert (list(module.__dict__), module.core) == (state, inside)
     module(x)
     assert len(seen.calls) == 1, "what runs later is not recorded"
+
+
+def test_a_copy_made_inside_records_nothing_later():
+    module, x = layer(D_MODEL, 6, **OPTIONS), draw(2, N, D_MODEL)
+    with capture(module) as seen:
+        other = copy.deepcopy(module)
+    assert_equal(other(x), module(x))
+    assert seen.calls == []
 
 
 def test_captures_nest():
