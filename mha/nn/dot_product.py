@@ -19,7 +19,7 @@ from mha.nn.modes import own_precision, readable, traced, transformed
 from mha.nn.shortcut import SHORTEST, usual_call
 from mha.nn.tile_plan import find_plan
 from mha.nn.tiled import only_seen, tiled
-from mha.nn.visible import is_triangle, visible
+from mha.nn.visible import is_triangle, only_hides, visible, with_bias
 from mha.options import hinted
 
 __all__ = ["attention", "attention_weights"]
@@ -51,6 +51,9 @@ def attention(
     checks.tensors(q=q, k=k, v=v)
     options = {"bias": bias, "softcap": softcap, "sinks": sinks}
     call = shapes.check(q, k, v, mask=mask, scale=scale, q_start=q_start, dropout=dropout, **options)
+    if bias is not None and softcap is sinks is dropout is None and q.dtype.itemsize < 4 and only_hides(bias):
+        mask = with_bias(mask, bias, call.n_q, call.n_k)  # the same bits as the mask, not the same up to rounding
+        return attention(q, k, v, mask=mask, scale=scale, q_start=q_start)
     if not q.dtype == k.dtype == v.dtype:
         q, k, v = formula.alike(q, k, v)
     empty = 0 in (q.numel(), k.numel(), v.numel())  # the fused operator divides by the lengths

@@ -4,8 +4,9 @@ import numpy as np
 import torch
 
 from mha import masks, shapes
+from mha.nn.modes import readable
 
-__all__ = ["is_triangle", "visible"]
+__all__ = ["is_triangle", "only_hides", "visible", "with_bias"]
 
 SMALLEST_SCALE = torch.finfo(torch.float32).tiny
 
@@ -20,6 +21,19 @@ def visible(call, device, bias=None, rows=slice(None)):
         return see
     finite = bias != -torch.inf
     return finite if see is None else see & finite
+
+
+def only_hides(bias):
+    """Tell whether a bias can be a mask: 0 or −inf throughout, of a mask's axes, and no gradient is asked of it."""
+    if bias.ndim not in (1, 2, 4) or bias.requires_grad or not bias.is_cpu or not readable(bias):
+        return False
+    return bool(((bias == 0) | (bias == -torch.inf)).all())
+
+
+def with_bias(mask, bias, n_q, n_k):
+    """Return the mask that hides what it did and what a bias of 0 and −inf hides."""
+    see = (bias == 0).expand(*bias.shape[:-2], n_q, n_k)
+    return see if mask is None else masks.as_mask(mask) & masks.dense(see)
 
 
 def is_triangle(call):

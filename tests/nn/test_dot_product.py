@@ -197,13 +197,23 @@ def test_logits_beyond_float16():
     assert_equal(attention(q, k, v, softcap=1e6), rows([1.0]))
 
 
-def test_any_bias_dtype():
-    """pytorch#99012: a float32 mask beside bfloat16 queries fails."""
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("shape", [(7,), (5, 1), (5, 7), (2, 1, 5, 7), (1, 3, 1, 7)], ids=str)
+@pytest.mark.parametrize("mask", [None, masks.causal], ids=str)
+def test_a_bias_that_only_hides_gives_the_bits_of_the_mask(mask, shape, dtype):
+    """pytorch#99012, #111276: a float32 mask beside half-precision queries fails."""
+    q, k, v = (draw(2, 3, n, 4, seed=s, dtype=dtype) for s, n in enumerate((5, 7, 7)))
+    see = draw(*shape, seed=3) > 0
+    out = attention(q, k, v, mask=mask, bias=torch.zeros(shape).masked_fill(~see, -INF))
+    full = masks.dense(see.expand(*shape[:-2], 5, 7))
+    assert_equal(out, attention(q, k, v, mask=full if mask is None else mask & full), rtol=0, atol=0)
+
+
+def test_a_bias_that_only_hides_has_a_gradient_where_asked():
     q, k, v = (draw(1, 2, 5, 4, seed=s, dtype=torch.bfloat16) for s in range(3))
-    see = torch.ones(5, 5, dtype=torch.bool).tril()
-    out = attention(q, k, v, bias=torch.zeros(5, 5).masked_fill(~see, -INF))
-    ulp = torch.finfo(torch.bfloat16).eps * float(v.abs().max())
-    assert_equal(out, attention(q, k, v, mask=see), rtol=0, atol=2 * ulp)
+    bias = torch.zeros(5, 5).requires_grad_()
+    (gradient,) = torch.autograd.grad(attention(q, k, v, bias=bias).sum(), bias)
+    assert bool(gradient.any())
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
