@@ -24,6 +24,8 @@ def main(arguments=None) -> int:
     if asked.list:
         print(listing())
         return 0
+    if asked.json and not asked.json.parent.is_dir():
+        parser.error(f"--json {asked.json}: there is no folder {asked.json.parent}")
     names = list(KNOWN) if "all" in asked.adapters else asked.adapters or OURS
     try:
         cases = chosen(asked.case)
@@ -34,9 +36,8 @@ def main(arguments=None) -> int:
     if len(reports) == 1 or asked.case:
         print("\n".join(["", *(described(r) for one in reports for r in one.results if r.status in SHOWN)]))
     if asked.json:
-        asked.json.write_text(
-            json.dumps({"adapters": [one.as_dict() for one in reports]}, indent=1, ensure_ascii=False)
-        )
+        found = {"adapters": [one.as_dict() for one in reports]}
+        asked.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return conclude(reports)
 
 

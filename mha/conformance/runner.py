@@ -20,8 +20,9 @@ def verify(
     `arrays=Jax()` gives tensors of that library instead and differentiates with it, else derivatives are central
     differences. `supports` names what the function can do (`FEATURES`); by default the options in its signature, and
     what a harmless call shows. What is not supported is not run, and not passed either. `conventions` names known
-    readings that differ from ours without being faults (`CONVENTIONS`). `dtype` is that of the numbers
-    that go in; what comes out is held to its own. `cases` are names, groups, or objects of `Case`.
+    readings that differ from ours without being faults (`CONVENTIONS`). `dtype`, float64 or float32, is that of the
+    numbers that go in; what comes out is held to its own. `cases` are names, groups, or objects of `Case`. What the
+    function raises is its answer; a crash or a call that never returns is not caught here.
     """
     if isinstance(fn, Adapter):
         if supports is not None or arrays is not None or conventions or dtype != np.float64 or name is not None:

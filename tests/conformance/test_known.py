@@ -102,7 +102,9 @@ def test_the_command_line_fails_with_ours(monkeypatch, capsys):
     assert "Of ours, these fail: mha.reference" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["jaxx"], ["mha.reference", "--case", "maks"]])
+@pytest.mark.parametrize(
+    "arguments", [["jaxx"], ["mha.reference", "--case", "maks"], ["mha.reference", "--json", "no/such/report.json"]]
+)
 def test_the_command_line_refuses_by_name(arguments, capsys):
     with pytest.raises(SystemExit):
         main(arguments)
