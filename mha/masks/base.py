@@ -229,7 +229,8 @@ class Not(Mask):
     one: Mask
 
     def __call__(self, b, h, i, j):
-        return ~self.one(b, h, i, j)
+        see = self.one(b, h, i, j)
+        return not see if isinstance(see, bool) else ~see  # of Python's own truths ~ makes −1 and −2, both true
 
     def valid_lengths(self):
         return self.one.valid_lengths()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mha.integers import count, integer, integers
-from mha.masks.arrays import frozen, on_host, table_text
+from mha.masks.arrays import frozen, in_numpy, on_host, table_text
 from mha.masks.base import Mask
 from mha.text import say
 
@@ -69,7 +69,7 @@ class GlobalTokens(Mask):
             raise ValueError(f"mask: global_tokens is of {self.samples} samples and the batch has {batch}")
 
     def _indices(self):
-        return [[int(k) for k in row.nonzero()[0]] for row in self.chosen.reshape(self.samples, self.size)]
+        return [[int(k) for k in row.nonzero()[0]] for row in in_numpy(self.chosen).reshape(self.samples, self.size)]
 
     def __repr__(self):
         indices = self._indices()

@@ -121,6 +121,15 @@ def test_repr_evaluates_back(mask):
         assert hash(again) == hash(mask)
 
 
+def test_one_pair_is_one_truth():
+    assert [mask(0, 0, 3, 1) for mask in (causal, ~causal, ~~causal & ~window(1, 0))] == [True, False, True]
+
+
+def test_tables_of_torch_are_named_by_what_they_hold():
+    mask = masks.global_tokens([[0, 4], []]) & masks.prefix([1, 2]) & lengths([3, 5])
+    assert repr(mask.on_tables(to_torch)) == repr(mask)
+
+
 def test_equality_is_by_content():
     assert window(2, 0) == window_of(3)
     assert window(2, 0) != window(2, 1)
