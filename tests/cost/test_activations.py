@@ -19,7 +19,7 @@ def inputs(dtype, groups, d_value):
 @pytest.mark.parametrize(("groups", "d_value"), [(6, 5), (2, 7)])
 def test_composed_activations_of_nn(dtype, groups, d_value):
     q, k, v = inputs(dtype, groups, d_value)
-    kept = counting.kept(lambda: nn.attention(q, k, v, bias=torch.zeros(11, 13, dtype=dtype)))
+    kept = counting.kept(lambda: nn.attention(q, k, v, bias=torch.ones(11, 13, dtype=dtype)))
     sizes = {"n_k": 13, "num_kv_heads": groups, "d_value": d_value, "batch": 2}
     assert composed_activations(11, 6, 5, **sizes, itemsize=dtype.itemsize) == kept
 
