@@ -65,8 +65,8 @@ class Block(nn.Module):
         x = x + self.attention(self.attention_norm(x), mask=mask)
         return x + self.mlp(self.mlp_norm(x))
 
-    def step(self, x, cache, mask):
-        found, cache = self.attention.step(self.attention_norm(x), cache, mask=mask)
+    def step(self, x, cache, mask, position):
+        found, cache = self.attention.step(self.attention_norm(x), cache, mask=mask, position=position)
         x = x + found
         return x + self.mlp(self.mlp_norm(x)), cache
 
@@ -92,14 +92,17 @@ class Llama(nn.Module):
     def step(self, tokens, caches, *, mask=None, last=False):
         """Return the logits of the next tokens of each sequence, or of the last one alone, and the longer caches.
 
-        There is a cache for each layer: start with `model.caches()`. `mask` is about all tokens, old and new.
+        There is a cache for each layer, all of one length: start with `model.caches()`. `mask` is about all tokens,
+        old and new.
         """
         if len(caches) != len(self.blocks):
             raise ValueError(f"caches has {len(caches)} entries: expected {len(self.blocks)}, one a layer")
         visible = masks.causal if mask is None else masks.causal & mask
         x, longer = self.embed(tokens), []
+        attention = self.blocks[0].attention
+        position = attention.position.at(caches[0].positions(tokens.shape[-1], tokens.device), attention.d_head)
         for block, cache in zip(self.blocks, caches, strict=True):
-            x, cache = block.step(x, cache, visible)
+            x, cache = block.step(x, cache, visible, position)
             longer.append(cache)
         return self.logits(x[:, -1:] if last else x), longer
 

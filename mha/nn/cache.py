@@ -146,10 +146,14 @@ def _check_rows(cache, new):
             f"the rows have leading axes {tuple(first[:-3])}: expected {tuple(cache.lengths.shape)}, "
             "for the cache has a length for each sample"
         )
-    if cache.rows and _kinds(cache.rows) != _kinds(new):
+    if cache.rows and not (len(cache.rows) == len(new) and all(map(_alike, cache.rows, new))):
         raise ValueError(
             f"the rows are {_kinds(new)}: expected {_kinds(cache.rows)}, (b, g, width, dtype) of those in the cache"
         )
+
+
+def _alike(x, y):
+    return x.dtype is y.dtype and x.shape[:-2] == y.shape[:-2] and x.shape[-1] == y.shape[-1]
 
 
 def _kinds(rows):
@@ -159,8 +163,9 @@ def _kinds(rows):
 def _write(buffer, rows, start):
     """Put rows into the slots from `start` on; what stands before slot 0 is padding."""
     if isinstance(start, int):
-        rows = rows[..., max(0, -start) :, :]
-        buffer[..., max(0, start) : max(0, start) + rows.shape[-2], :] = rows
+        if start < 0:
+            rows, start = rows[..., -start:, :], 0
+        buffer.narrow(-2, start, rows.shape[-2]).copy_(rows)
         return
     slot = start[:, None] + torch.arange(rows.shape[-2], device=rows.device)
     sample, row = (slot >= 0).nonzero(as_tuple=True)
@@ -168,7 +173,7 @@ def _write(buffer, rows, start):
 
 
 def _cut(buffers, slots):
-    return tuple(x[..., :slots, :] for x in buffers)
+    return tuple(x.narrow(-2, 0, slots) for x in buffers)
 
 
 def _in_graph(*tensors):

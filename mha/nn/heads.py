@@ -113,18 +113,23 @@ class MultiHeadAttention(nn.Module):
         )
         return self._written(heads, x)
 
-    def step(self, x, cache, *, mask=None, bias=None):
+    def step(self, x, cache, *, mask=None, bias=None, position=None):
         """Return the output of the next rows of each sequence and the cache with them; start with `mha.nn.Cache()`.
 
         Mask and bias are about all rows, old and new: (rows of x, slots of the new cache). As in `forward`, rows that
-        come together see each other unless the mask hides them: a decoder says `masks.causal`.
+        come together see each other unless the mask hides them: a decoder says `masks.causal`. `position` takes the
+        place of the layer's own scheme: `Rotary.at`, worked out for these rows once, serves every layer of a model.
         """
         layer_checks.check_cache(cache)
+        if position is None:
+            position = self.position
+        else:
+            layer_checks.check_position(position)
         q, k, v = self._projected(x, x, x)
-        if self.position is not None:
+        if position is not None:
             stand = cache.positions(x.shape[-2], x.device)
-            q, k = turned(self.position, q, k, stand, stand)
-            bias = biased(self.position, bias, stand, torch.arange(cache.slots_after(x.shape[-2]), device=x.device))
+            q, k = turned(position, q, k, stand, stand)
+            bias = biased(position, bias, stand, torch.arange(cache.slots_after(x.shape[-2]), device=x.device))
         if self.norm_last:
             q, k = self._normed(q, k)
         options = self._options(mask, bias) | {"dropout": self._dropout()}

@@ -8,7 +8,7 @@ from mha.nn import checks
 from mha.nn.cache import Cache
 from mha.nn.rotary import Rotary
 
-__all__ = ["check_cache", "check_flags", "check_input", "check_options", "check_sizes", "contexts"]
+__all__ = ["check_cache", "check_flags", "check_input", "check_options", "check_position", "check_sizes", "contexts"]
 
 
 def check_input(name, x, linear):
@@ -47,6 +47,16 @@ def contexts(x, context):
     return tuple(x if given is None else given for given in pair)
 
 
+def check_position(position):
+    """Raise unless this is a position scheme."""
+    methods = callable(getattr(position, "rotate", None)), callable(getattr(position, "bias", None))
+    if isinstance(position, type) or not any(methods):
+        raise TypeError(
+            f"position is {position!r}: expected an object with rotate(x, positions), such as Rotary(), "
+            "or with bias(q_positions, k_positions)"
+        )
+
+
 def check_flags(*, bias, sinks, gate):
     """Raise unless these options of a multi-head layer are True or False."""
     hints = {"bias": "a bias on the scores is an argument of the call", "sinks": "True learns one logit a query head"}
@@ -58,12 +68,8 @@ def check_flags(*, bias, sinks, gate):
 
 def check_options(d_head, position, scale, softcap, dropout, core, dtype, *, width="d_head"):
     """Raise unless each option of a multi-head layer is of the kind that its first pass will need."""
-    methods = callable(getattr(position, "rotate", None)), callable(getattr(position, "bias", None))
-    if position is not None and (isinstance(position, type) or not any(methods)):
-        raise TypeError(
-            f"position is {position!r}: expected an object with rotate(x, positions), such as Rotary(), "
-            "or with bias(q_positions, k_positions)"
-        )
+    if position is not None:
+        check_position(position)
     if isinstance(position, Rotary) and d_head % 2:
         raise ValueError(f"{width} is {d_head}: expected an even width, for Rotary turns pairs of coordinates")
     if scale is not None:

@@ -34,6 +34,11 @@ class Angles:
 
     def rotate(self, x, positions=None):
         """Turn queries or keys (b, h, n, d); where they stand is known."""
+        if (x.shape[-2], x.shape[-1]) != (self.cos.shape[-2], 2 * self.cos.shape[-1]):
+            expected = self.cos.shape[-2], 2 * self.cos.shape[-1]
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}: expected (…, heads, length, width) with {expected} at the end"
+            )
         cos, sin = (part.to(torch.promote_types(x.dtype, torch.float32)) for part in (self.cos, self.sin))
         a, b = _PAIRS[self.layout](x.to(cos.dtype))
         turned = torch.addcmul(a * cos, b, sin, value=-1), torch.addcmul(b * cos, a, sin)

@@ -83,6 +83,17 @@ def test_masks_and_options_see_positions(whole, cut, options):
         assert_equal(stepped(module, x, chunks, **cut)[0], module(x, **whole), atol=1e-12, label=str(chunks))
 
 
+def test_angles_that_layers_share():
+    module, x, cache = layer(), draw(BATCH, N, D_MODEL), Cache([-2, 0, -1])
+    angles = Rotary().at(cache.positions(N), module.d_head)
+    expected = module.step(x, cache, mask=masks.causal)[0]
+    assert_equal(module.step(x, cache, mask=masks.causal, position=angles)[0], expected, rtol=0, atol=0)
+    other = module.step(x, cache, mask=masks.causal, position=Slope())[0]
+    assert (other - expected).abs().max() > 1e-3, "the scheme given is the one that counts"
+    with pytest.raises(TypeError, match="position is 3: expected an object with rotate"):
+        module.step(x, cache, position=3)
+
+
 def test_norms_before_and_after_the_rotation():
     x = draw(BATCH, N, D_MODEL)
     for qk_norm in (torch.nn.RMSNorm, nn.AfterPosition(torch.nn.RMSNorm)):

@@ -20,7 +20,9 @@ def test_equals_the_reference(layout, positions):
     x = draw(2, 3, 7, 10)
     expected = reference.rotate(x.numpy(), positions.numpy(), base=500.0, layout=layout)
     assert_equal(rotate(x, positions, base=500.0, layout=layout), expected, rtol=0, atol=1e-13)
-    assert_equal(Rotary(base=500.0, layout=layout).rotate(x, positions), expected, rtol=0, atol=1e-13)
+    scheme = Rotary(base=500.0, layout=layout)
+    assert_equal(scheme.rotate(x, positions), expected, rtol=0, atol=1e-13)
+    assert_equal(scheme.at(positions, 10).rotate(x), expected, rtol=0, atol=1e-13)
 
 
 def test_published_numbers():
@@ -65,6 +67,8 @@ def test_frequencies_of_their_own(layout):
         (lambda: rotate(draw(1, 1, 5, 7), torch.arange(5)), "even width"),
         (lambda: rotate(draw(1, 1, 5, 6), torch.arange(4)), r"positions has shape \(4,\): expected \(5,\)"),
         (lambda: rotate(draw(1, 1, 5, 6), torch.arange(5), layout="halves"), "layout is 'halves'"),
+        (lambda: Rotary().at(torch.arange(1), 6).rotate(draw(1, 1, 5, 6)), r"x has shape \(1, 1, 5, 6\): .*\(1, 6\)"),
+        (lambda: Rotary().at(torch.arange(5), 4).rotate(draw(1, 1, 5, 6)), r"expected .* \(5, 4\) at the end"),
         (lambda: RotaryFrequencies((1.0,)).rotate(draw(1, 1, 5, 6), torch.arange(5)), "x has width 6: expected 2"),
         (lambda: RotaryFrequencies((float("nan"),)), "frequencies is nan: expected a finite number"),
     ],
