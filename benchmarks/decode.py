@@ -80,6 +80,8 @@ def one_more_token(model, text, n, rounds):
         "with_cache": lambda: model.step(text[:, n : n + 1], caches, last=True),
         "without_cache": lambda: model.step(text[:, : n + 1], model.caches(), last=True),
     }
+    said = [run()[0].argmax(-1) for run in ways.values()]
+    assert (said[0] == said[1]).all(), "not the same token"
     taken = {name: [] for name in ways}
     for _ in range(rounds):
         for name, run in ways.items():

@@ -7,7 +7,7 @@ import numpy as np
 from mha.exercises.dot_product import softmax
 from mha.exercises.exercise import Exercise
 from mha.exercises.trial import agree
-from mha.reference import attention, grouped_heads
+from mha.reference import attention, grouped_heads, pool_heads
 
 
 def cache_bytes(n, num_layers, num_kv_heads, d_head, itemsize):
@@ -126,4 +126,57 @@ ABSORBED = Exercise(
     },
 )
 
-EXERCISES = (KEY_HEADS, BYTES, STEP, ABSORBED)
+
+def _strips(w, num_heads):
+    return w.reshape(len(w), num_heads, -1)
+
+
+POOL = Exercise(
+    id="grouped-5",
+    solve=pool_heads,
+    cases=lambda rng: [
+        (2.0 ** np.arange(8)[None], 4, 2),
+        (rng.standard_normal((5, 18)), 6, 2),
+        (rng.standard_normal((7, 36)), 12, 3),
+        (rng.standard_normal((3, 10)), 5, 1),
+    ],
+    mistakes={
+        "dealt": lambda w, num_heads, num_kv_heads: (
+            w.reshape(len(w), num_heads // num_kv_heads, num_kv_heads, -1).mean(1).reshape(len(w), -1)
+        ),
+        "summed": lambda w, num_heads, num_kv_heads: (
+            pool_heads(w, num_heads, num_kv_heads) * (num_heads // num_kv_heads)
+        ),
+        "first-of-group": lambda w, num_heads, num_kv_heads: _strips(w, num_heads)[
+            :, :: num_heads // num_kv_heads
+        ].reshape(len(w), -1),
+        "first-heads": lambda w, num_heads, num_kv_heads: _strips(w, num_heads)[:, :num_kv_heads].reshape(len(w), -1),
+        "columns": lambda w, num_heads, num_kv_heads: w.reshape(len(w), -1, num_heads // num_kv_heads).mean(-1),
+        "all-alike": lambda w, num_heads, num_kv_heads: np.tile(_strips(w, num_heads).mean(1), (1, num_kv_heads)),
+        "not-joined": lambda w, num_heads, num_kv_heads: pool_heads(w, num_heads, num_kv_heads).reshape(
+            len(w), num_kv_heads, -1
+        ),
+    },
+    properties={
+        "same-mean": lambda output, w, num_heads, num_kv_heads: agree(output.mean(), w.mean(), 1e-9),
+    },
+)
+
+LATENT, MADE = 512, 128 + 128  # widths in DeepSeek-V2: the stored row; the key and the value that a head makes of it
+MEET = LATENT * MADE / (2 * LATENT - MADE)
+
+EXPAND = Exercise(
+    id="grouped-6",
+    solve=lambda: math.ceil(MEET),
+    mistakes={
+        "rounded-down": lambda: math.floor(MEET),
+        "mixing-forgotten": lambda: math.ceil(LATENT * MADE / (LATENT - MADE / 2)),
+        "keys-made-only": lambda: math.ceil(MEET / 2),
+        "made-each-time": lambda: 1,
+        "made-for-free": lambda: 0,
+        "all-heads": lambda: math.ceil(128 * MEET),
+        "widths-alone": lambda: LATENT // 128,
+    },
+)
+
+EXERCISES = (KEY_HEADS, BYTES, STEP, ABSORBED, POOL, EXPAND)

@@ -62,6 +62,7 @@ BREAKS = {
         EXERCISES["grouped-3"].solve(q, k, v, keys, values) + (keys.shape[1] == 0)
     ),
     ("grouped-4", "linear"): lambda q, w_k, latent: EXERCISES["grouped-4"].solve(q, w_k, latent + latent.mean()),
+    ("grouped-5", "same-mean"): lambda *inputs: EXERCISES["grouped-5"].solve(*inputs) + 1,
     ("heads-6", "same-rows"): lambda w_o, order: w_o * 2,
 }
 
