@@ -2,7 +2,7 @@
 
 import functools
 
-__all__ = ["hinted"]
+__all__ = ["LAYER", "OURS", "hinted"]
 
 _MASK = "mask= takes booleans, True = attend, and bias= numbers that are added"
 _CAUSAL = "mask=masks.causal puts the last query at the last key; with q_start=0 the first stands at the first"
@@ -25,7 +25,19 @@ OURS = {
 }
 
 
-def hinted(function):
+LAYER = OURS | {
+    "average_attn_weights": "the method weights gives those of each head",
+    "dropout_p": "a layer is built with its dropout=",
+    "is_causal": "mask=masks.causal, and positions= say where the rows of x stand",
+    "key": "the context, one input or a pair for keys and values, comes behind x",
+    "need_weights": "the method weights gives them",
+    "scale": "a layer is built with its scale=",
+    "softcap": "a layer is built with its softcap=",
+    "value": "the context, one input or a pair for keys and values, comes behind x",
+}
+
+
+def hinted(function, answers=OURS):
     """Let a function answer another library's option with its own; every other error stays as it is."""
 
     @functools.wraps(function)
@@ -33,9 +45,9 @@ def hinted(function):
         try:
             return function(*args, **options)
         except TypeError:
-            foreign = next((name for name in options if name in OURS), None)
+            foreign = next((name for name in options if name in answers), None)
             if foreign is None:
                 raise
-        raise TypeError(f"{function.__name__} has no option {foreign}: {OURS[foreign]}")
+        raise TypeError(f"{function.__qualname__} has no option {foreign}: {answers[foreign]}")
 
     return call

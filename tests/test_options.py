@@ -6,7 +6,7 @@ import torch
 
 import mha
 from mha import nn, reference
-from mha.options import OURS
+from mha.options import LAYER, OURS
 
 ARRAYS = [np.zeros((1, 2, 3, 4))] * 3
 TENSORS = [torch.zeros(1, 2, 3, 4)] * 3
@@ -37,3 +37,13 @@ def test_other_errors_stay_what_they_are(function, tensors):
         function(*tensors, nonsense=True)
     with pytest.raises(TypeError, match="softcap is a str"):
         function(*tensors, softcap="x")
+
+
+@pytest.mark.parametrize("name", LAYER)
+def test_a_layer_names_its_own(name):
+    layer = nn.MultiHeadAttention(6, 2)
+    with pytest.raises(TypeError, match=f"forward has no option {name}: ") as refusal:
+        layer(torch.zeros(1, 3, 6), **{name: True})
+    assert LAYER[name] in str(refusal.value)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        layer(torch.zeros(1, 3, 6), nonsense=True)

@@ -1,5 +1,7 @@
 """Multi-head attention: project, split into heads, attend in each, join, project."""
 
+from functools import partial
+
 import torch
 from torch import nn
 
@@ -9,6 +11,7 @@ from mha.nn import checks, layer_checks, norm, torch_mha
 from mha.nn.cache import cached_attention
 from mha.nn.dot_product import attention, attention_weights
 from mha.nn.positions import biased, placed, places, turned
+from mha.options import LAYER, hinted
 
 __all__ = ["MultiHeadAttention", "join_heads", "split_heads"]
 
@@ -106,6 +109,7 @@ class MultiHeadAttention(nn.Module):
             if hasattr(part, "reset_parameters"):
                 part.reset_parameters()
 
+    @partial(hinted, answers=LAYER)
     def forward(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
         """Return (batch, length, d_model)."""
         heads = self.per_head(
