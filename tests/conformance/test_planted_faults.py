@@ -60,6 +60,22 @@ def detached_future(q, k, v, *, causal=False):
     return outputs[1] + (outputs[0] - outputs[1]).detach()
 
 
+class OneTile(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        late = torch.arange(gradient.shape[-2])[:, None] >= 128
+        return gradient.masked_fill(late, 0.0)
+
+
+def one_tile(q, k, v, *, mask=None):
+    """The backward pass stops after the first tile of keys."""
+    return scrubbed(q, OneTile.apply(k), OneTile.apply(v), mask=mask)
+
+
 def once(q, k, v, *, mask=None):
     """Its backward pass cannot be differentiated."""
     return Once.apply((q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)) @ v
@@ -71,6 +87,7 @@ def once(q, k, v, *, mask=None):
         (scrubbed, "empty-rows-give-keys-no-gradient"),
         (detached, "gradients-match-differences"),
         (detached, "the-gradient-of-the-query"),
+        (one_tile, "many-keys-have-their-gradient"),
         (detached_future, "the-future-has-no-gradient-causal"),
         (once, "a-second-derivative"),
         (once, "a-forward-derivative"),

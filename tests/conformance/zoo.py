@@ -319,6 +319,20 @@ FAULTS = {
     "slots beyond the length are weighed": fault(
         "nan-beyond-the-length", mixed=lambda self, weights, v, see: weights @ v
     ),
+    "a mask lifts the window": fault(
+        "a-window-and-a-mask-intersect",
+        intersected=lambda self, see, mask, causal: see if mask is None else np.broadcast_to(mask > 0, see.shape),
+    ),
+    "a mask lifts the lengths": fault(
+        "lengths-and-a-mask-intersect",
+        intersected=lambda self, see, mask, causal: see if mask is None else np.broadcast_to(mask > 0, see.shape),
+    ),
+    "a given scale reaches the bias": fault(
+        "a-given-scale-leaves-the-bias-alone",
+        scores=lambda self, p, scale, cap, bias: Careful.scores(
+            self, p, scale, cap, None if bias is None else bias * scale
+        ),
+    ),
     "integers are cut": fault(
         "integers-are-not-rounded",
         mixed=lambda self, w, v, see: (

@@ -9,6 +9,7 @@ from mha.conformance.case import Relation
 from mha.conformance.cases.build import LN3, sloped
 
 T, F = True, False
+MANY = 131  # more than a tile of most kernels
 SLOPE, BEND = 3 / 16, -3 / 32
 OF_SLOPE = [BEND * LN3**2, -BEND * LN3 - SLOPE, BEND * LN3 + SLOPE, -SLOPE * LN3, SLOPE * LN3]  # by q, k₀, k₁, v₀, v₁
 ALONG_Q = {"q": [[1.0]], "k": [[0.0], [0.0]], "v": [[0.0], [0.0]]}
@@ -57,6 +58,13 @@ CASES = [
         scale=0.5,
     ),
     sloped("one-key-passes-the-gradient-on", of_inputs, [0, 0, 1], k=[[2.0]], v=[[7.0]]),
+    sloped(
+        "many-keys-have-their-gradient",
+        lambda gradients: flat(gradients[name] for name in "kv"),
+        flat([np.arange(MANY) / (MANY - 1) - 0.5, np.ones(MANY)]) / MANY,
+        k=np.zeros((MANY, 1)),
+        v=np.arange(MANY)[:, None] / (MANY - 1),
+    ),
     Relation(name="gradients-match-differences", needs=frozenset({"gradient"}), run=by_differences, differences=True),
     Relation(
         name="masked-gradients-match-differences",

@@ -85,6 +85,12 @@ CASES = [
         "every-row-of-many-is-causal", 131 * [0], 131 * [0], np.arange(131) / 65, np.arange(131) / 130, causal=True
     ),
     mixed("lengths-of-samples", PADDED, lengths=np.array([2, 0, 3])),
+    mixed(
+        "lengths-and-a-mask-intersect",
+        [[[[0, 1, 0]]], [[[0, 0.5, 0.5]]]],
+        lengths=np.array([2, 3]),
+        mask=[[False, True, True]],
+    ),
     mixed("lengths-in-small-integers", PADDED, lengths=np.array([2, 0, 3], np.int8)),
     mixed(
         "causal-ends-at-the-last-valid-key",

@@ -45,6 +45,7 @@ CASES = [
         options={"bias": np.array([[0.0, LN3]])},
         expected=array([[0.75] * 4]),
     ),
+    scored("a-given-scale-leaves-the-bias-alone", [0, 2 * LN3], [0.5, 0.5], scale=0.5, bias=[[LN3, 0.0]]),
     scored("a-bias-of-minus-infinity-hides", [0, LN3], [1, 0], bias=[[0.0, -INF]]),
     Refusal(
         name="a-bias-of-one-column-changes-nothing",

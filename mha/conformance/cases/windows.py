@@ -42,5 +42,11 @@ CASES = [
         conventions={"upper-left": [[[[1, 0, 0]]], [[[1, 0, 0]]]]},
     ),
     mixed("a-wide-window-hides-nothing", [[1, 0, 0], [0.5, 0.5, 0], [1 / 3] * 3], window=(99, 0)),
+    mixed(
+        "a-window-and-a-mask-intersect",
+        [[1, 0, 0], [1, 0, 0], [0, 0, 1]],
+        window=(1, 0),
+        mask=[[True, False, True]] * 3,
+    ),
     mixed("a-window-and-causal", [[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]], window=(1, 1), causal=True),
 ]
