@@ -60,6 +60,18 @@ def detached_future(q, k, v, *, causal=False):
     return outputs[1] + (outputs[0] - outputs[1]).detach()
 
 
+def few_queries(q, k, v):
+    """Keys learn from the first 128 queries only."""
+    scores = torch.cat([q[..., :128, :] @ k.mT, q[..., 128:, :] @ k.detach().mT], -2) / q.shape[-1] ** 0.5
+    return scores.softmax(-1) @ v
+
+
+def one_sample(q, k, v, *, bias=0.0, scale=1.0):
+    """The bias learns from the first sample only."""
+    first = torch.arange(len(q))[:, None, None, None] == 0
+    return (scale * q @ k.mT + torch.where(first, bias, bias.detach())).softmax(-1) @ v
+
+
 class OneTile(torch.autograd.Function):
     @staticmethod
     def forward(context, x):
@@ -87,6 +99,8 @@ def once(q, k, v, *, mask=None):
         (scrubbed, "empty-rows-give-keys-no-gradient"),
         (detached, "gradients-match-differences"),
         (detached, "the-gradient-of-the-query"),
+        (few_queries, "many-queries-add-to-a-gradient"),
+        (one_sample, "samples-and-heads-add-to-a-shared-bias"),
         (one_tile, "many-keys-have-their-gradient"),
         (detached_future, "the-future-has-no-gradient-causal"),
         (once, "a-second-derivative"),

@@ -65,6 +65,23 @@ CASES = [
         k=np.zeros((MANY, 1)),
         v=np.arange(MANY)[:, None] / (MANY - 1),
     ),
+    sloped(
+        "many-queries-add-to-a-gradient",
+        lambda gradients: flat(gradients[name] for name in "kv"),
+        [-SLOPE, SLOPE, 0.25, 0.75],
+        q=np.ones((MANY, 1)),
+        d_output=1 / MANY,
+    ),
+    sloped(
+        "samples-and-heads-add-to-a-shared-bias",
+        lambda gradients: gradients["bias"].ravel(),
+        [-4 * SLOPE, 4 * SLOPE],
+        q=np.ones((2, 2, 1, 1)),
+        k=np.tile([[0.0], [2 * LN3]], (2, 2, 1, 1)),
+        v=np.tile([[0.0], [1.0]], (2, 2, 1, 1)),
+        scale=0.5,
+        bias=[[0.0, 0.0]],
+    ),
     Relation(name="gradients-match-differences", needs=frozenset({"gradient"}), run=by_differences, differences=True),
     Relation(
         name="masked-gradients-match-differences",
