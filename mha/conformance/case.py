@@ -1,6 +1,6 @@
 """A case: a tiny input, the numbers that are right, one rule, and the public report behind it.
 
-Five kinds: `Value` compares numbers, `Gradient` derivatives, `Relation` two calls of the same function, `Refusal` wants
+Four kinds: `Value` compares numbers, `Gradient` derivatives, `Relation` two calls of the same function, `Refusal` wants
 an error. A case checks a `Subject` and returns a `Finding`.
 """
 
