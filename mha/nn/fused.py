@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from mha.nn import formula
-from mha.nn.hidden import finite
-from mha.nn.modes import traced, transformed
+from mha.nn.modes import transformed
 
 __all__ = ["backward_op", "forward_op", "fused", "plain_backward", "unit_stride"]
 
@@ -20,7 +19,8 @@ backward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backwar
 def fused(q, k, v, see, causal, scale):
     """Mix the values of the visible keys; (b, h, n, d) tensors of one width, none of them empty.
 
-    `see` broadcasts to (b, h, i, j) or is None; `causal` is for as many queries as keys.
+    `see` broadcasts to (b, h, i, j) or is None; `causal` is for as many queries as keys, and wants finite keys where
+    there is a gradient: a key of score −inf weighs 0, and in the backward pass 0 · inf is NaN.
     """
     q, k, v = unit_stride(q, k, v)
     needs_gradient = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
@@ -64,11 +64,8 @@ class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that
         (q, k, v, bias, out, lse), (causal, scale) = ctx.saved_tensors, ctx.rest
         if torch.is_grad_enabled() or transformed(d_out):
             return *plain_backward(q, k, v, _see(q, k, bias, causal), scale, d_out), None, None, None
-        d_q, d_k, d_v = backward_op(d_out, q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale)
-        if causal and not traced(d_q) and not finite(d_q.select(2, -1)) and not finite(k):
-            # A key of score −inf weighs 0, and 0 · inf is NaN: in the last row for every such key.
-            d_q, d_k, d_v = plain_backward(q, k, v, _see(q, k, bias, causal), scale, d_out)
-        return d_q, d_k, d_v, None, None, None
+        gradients = backward_op(d_out, q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale)
+        return *gradients, None, None, None
 
 
 _apply = super(torch.autograd.Function, _Fused).apply  # without the look for transforms, which meet plain formulas

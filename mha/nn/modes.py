@@ -32,7 +32,7 @@ def readable(*tensors):
 
 def traced(*tensors):
     """Tell whether torch builds a graph, or the tensors have a shape and no numbers."""
-    if torch.compiler.is_compiling() or get_proxy_mode() is not None:
+    if torch.compiler.is_compiling() or (_len_torch_dispatch_stack() and get_proxy_mode() is not None):
         return True
     return any(x.is_meta or type(x) is FakeTensor for x in tensors)
 

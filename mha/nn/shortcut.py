@@ -35,7 +35,8 @@ def usual_call(q, k, v, mask):
         return fused(q, k, v, None, False, scale)
     if mask is masks.causal:
         out = fused(q, k, v, None, True, scale)
-        return out if finite(out.select(2, -1)) else None  # the last query sees every key
+        last = out.detach().select(2, -1)  # the last query sees every key
+        return out if (finite(last, k) if out.requires_grad else finite(last)) else None
     see = _table(mask, *shape[:3])
     return None if see is None or not harmless(q, k, v, scale) else fused(q, k, v, see, False, scale)
 
