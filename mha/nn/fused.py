@@ -23,9 +23,9 @@ def fused(q, k, v, see, causal, scale):
     there is a gradient: a key of score −inf weighs 0, and in the backward pass 0 · inf is NaN.
     """
     q, k, v = unit_stride(q, k, v)
-    needs_gradient = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     if not q.is_cpu:
         return _elsewhere(q, k, v, see, causal, scale)
+    needs_gradient = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     bias = None if see is None else 1 - see.to(q.dtype).reciprocal()  # 0 or −inf, in vector registers
     if torch.compiler.is_compiling():
         return _Fused.apply(q, k, v, bias, causal, scale)
@@ -44,11 +44,11 @@ def _elsewhere(q, k, v, see, causal, scale):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=see | empty, scale=scale).masked_fill(empty, 0.0)
 
 
-def unit_stride(*tensors):
+def unit_stride(q, k, v):
     """Return the tensors with rows that lie in one piece: the operator takes it for granted and reads other memory."""
-    if all(x.stride(-1) == 1 for x in tensors):
-        return tensors
-    return tuple(x if x.stride(-1) == 1 else x.contiguous() for x in tensors)
+    if q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:
+        return q, k, v
+    return tuple(x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
 
 
 class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that has one
