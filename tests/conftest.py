@@ -18,6 +18,9 @@ NEEDS = ("browser", "pretrained")
 
 
 def pytest_collection_modifyitems(items):
+    moving = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if moving:  # the workers of xdist must agree on the names
+        raise pytest.UsageError(f"an address in the name of a test: {moving[0]}; give it ids=named")
     if os.environ.get("BROWSER") == "0":
         reason = "BROWSER=0"
     elif chromium.program() is None:

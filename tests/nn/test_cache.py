@@ -7,6 +7,7 @@ import torch
 from compare import assert_equal
 from mha import masks, nn, reference
 from mha.nn import Cache, MultiHeadAttention, Rotary
+from naming import named
 
 BATCH, N, D_MODEL = 3, 11, 20
 CHUNKS = [(11,), (1,) * 11, (5, 0, 1, 3, 2), (0, 7, 4), (2, 9)]
@@ -76,7 +77,9 @@ BIAS = draw(10, N, N, seed=8)
     ],
     ids=["window", "beyond the window", "boolean", "bias"],
 )
-@pytest.mark.parametrize("options", [{}, {"position": Slope()}, {"sinks": True, "gate": True, "softcap": 3.0}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"position": Slope()}, {"sinks": True, "gate": True, "softcap": 3.0}], ids=named
+)
 def test_masks_and_options_see_positions(whole, cut, options):
     module, x = layer(**options), draw(BATCH, N, D_MODEL)
     for chunks in CHUNKS[1:3]:

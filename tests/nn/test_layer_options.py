@@ -10,6 +10,7 @@ from torch import nn
 from compare import assert_equal
 from mha import masks
 from mha.nn import MultiHeadAttention, Rotary
+from naming import named
 from nn.layers import draw, in_reference, layer, slope
 
 BATCH, N, M, D_MODEL = 2, 5, 7, 13
@@ -127,7 +128,7 @@ def test_torch_has_no_such_option(name):
         ({"qk_norm": lambda d_head, **options: d_head}, r"qk_norm made a int: expected a torch.nn.Module"),
         ({"position": object()}, r"position is .*: expected an object with rotate\(x, positions\).*or with bias"),
     ],
-    ids=str,
+    ids=named,
 )
 def test_bad_options_are_named(options, words):
     with pytest.raises(TypeError, match=words):

@@ -13,6 +13,7 @@ from compare import assert_equal
 from exact import assert_same_function
 from mha import masks
 from mha.nn import AfterPosition, Rotary, attention, to_onnx
+from naming import named
 from nn.layers import draw, layer
 
 BATCH, N, M, D_MODEL = 2, 5, 7, 13
@@ -119,7 +120,7 @@ def test_the_precision_is_that_of_the_weights():
         ({"qk_norm": type("Other", (nn.RMSNorm,), {})}, "qk_norm is"),
         ({"position": type("Other", (Rotary,), {})(), "dtype": torch.float32}, "position is Other"),
     ],
-    ids=str,
+    ids=named,
 )
 def test_what_the_operator_lacks_is_named(options, words):
     with pytest.raises(ValueError, match=words):
@@ -142,7 +143,7 @@ class Adding:
         ({}, {"inputs": ("x", "sinks")}, r"inputs are \('x', 'sinks'\)"),
         ({"d_key_in": 3}, {"inputs": ("x", "context")}, "d_key_in and d_value_in differ"),
     ],
-    ids=str,
+    ids=named,
 )
 def test_what_the_graph_cannot_be_is_named(options, call, words):
     with pytest.raises(ValueError, match=words):
