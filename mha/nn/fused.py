@@ -68,7 +68,9 @@ class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that
         return *gradients, None, None, None
 
 
-_apply = super(torch.autograd.Function, _Fused).apply  # without the look for transforms, which meet plain formulas
+def _apply(*given):
+    """Apply without torch's look for transforms: they meet plain formulas before they come here."""
+    return super(torch.autograd.Function, _Fused).apply(*given)
 
 
 def _see(q, k, bias, causal):

@@ -26,12 +26,13 @@ def validate(schema: str, *paths) -> subprocess.CompletedProcess:
 
 def test_the_examples_of_the_readme_run(capsys):
     examples = re.findall(r"```python\n(.*?)```", read("README.md"), re.S)
-    assert len(examples) == 2
+    assert len(examples) == 3
     names = {}
     for example in examples:
         exec(compile(example, "README.md", "exec"), names)
     shown = capsys.readouterr().out
     assert shown.startswith("(2, 8, 11, 16) ")
+    assert "tensor(True)" in shown, "a cached row is the row of the whole"
     assert "9 > 7" in shown, "the mask explains itself by the numbers"
     assert re.search(r"^attention: \d+ holds, \d+ unsupported$", shown, re.M), "and no case fails"
 
