@@ -80,9 +80,11 @@ class Recording(Mapping):
 def capture(model, *, detach=False):
     """Record what each `MultiHeadAttention` in `model` does until the block ends; its outputs keep their bits.
 
-    with capture(model) as seen:
-        model(tokens)
-    seen["blocks.3.attention"].weights
+    ::
+
+        with capture(model) as seen:
+            model(tokens)
+        seen["blocks.3.attention"].weights
 
     Tensors stay on the graph of the pass unless `detach`. The layers are as before after the block, whatever happens.
     """
