@@ -79,6 +79,7 @@ class Cache:
     def reorder(self, order):
         """Return the cache of the samples in `order`, which may repeat some and leave out others, as beams do."""
         order = torch.as_tensor(integers("order", order, "the numbers of the samples to keep"))
+        _check_order(order, self)
         lengths = self.lengths if isinstance(self.lengths, int) else self.lengths[order]
         slots = max(0, _largest(lengths))
         if self.room is None:
@@ -133,6 +134,14 @@ def cached_attention(q, k, v, cache, *, mask=None, core=attention, **options):
     if output.requires_grad:
         cache = replace(cache, room=None)  # the graph remembers these rows: nobody may write behind them
     return output, cache if valid is None else cache.crop(valid)
+
+
+def _check_order(order, cache):
+    samples = cache.rows[0].shape[0] if cache.rows else None if isinstance(cache.lengths, int) else len(cache.lengths)
+    if samples is None or order.device.type != "cpu" or not readable(order) or not len(order):
+        return
+    if int(order.min()) < 0 or int(order.max()) >= samples:
+        raise ValueError(f"order is {order.tolist()}: expected numbers of samples, 0 to {samples - 1}")
 
 
 def _check_rows(cache, new):

@@ -148,7 +148,7 @@ class LatentAttention(nn.Module):
         them.   Book: {eq}`absorbed-attention`
         """
         layer_checks.check_input("x", x, self.kv_down)
-        layer_checks.check_cache(cache)
+        layer_checks.check_cache(cache, x)
         q, q_rope, latent, k_rope = self._projected(x, cache.positions(x.shape[-2], x.device))
         w_k, w_v = self._maps()
         rows = torch.cat((latent, k_rope), -1).unsqueeze(-3)

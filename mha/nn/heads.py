@@ -124,7 +124,7 @@ class MultiHeadAttention(nn.Module):
         come together see each other unless the mask hides them: a decoder says `masks.causal`. `position` takes the
         place of the layer's own scheme: `Rotary.at`, worked out for these rows once, serves every layer of a model.
         """
-        layer_checks.check_cache(cache)
+        layer_checks.check_cache(cache, x)
         if position is None:
             position = self.position
         else:

@@ -33,10 +33,15 @@ def check_sizes(d_model, num_heads, num_kv_heads, d_head, d_key_in, d_value_in):
         shapes.check_heads(d_model, num_heads)
 
 
-def check_cache(cache):
-    """Raise unless a step can go on from `cache`."""
+def check_cache(cache, x):
+    """Raise unless a step can go on from `cache` with the rows of `x`."""
     if not isinstance(cache, Cache):
         raise TypeError(f"cache is {cache!r}: expected mha.nn.Cache; a sequence starts with Cache()")
+    if not isinstance(cache.lengths, int) and isinstance(x, torch.Tensor) and x.shape[:-2] != cache.lengths.shape:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}: expected ({len(cache.lengths)}, length, width), "
+            "for the cache has a length for each sample"
+        )
 
 
 def contexts(x, context):

@@ -325,6 +325,12 @@ def test_equals_the_reference():
     ("make", "words"),
     [
         (lambda: layer().step(draw(2, 1, D_MODEL), None), r"cache is None: expected mha\.nn\.Cache"),
+        (
+            lambda: layer().step(draw(2, 1, D_MODEL), Cache([1, 0, 2])),
+            r"x has shape \(2, 1, 20\): expected \(3, length",
+        ),
+        (lambda: Cache().append(draw(2, 1, 3, 5)).reorder([1, 2]), r"order is \[1, 2\]: expected .* 0 to 1"),
+        (lambda: Cache([1, 0]).reorder([-1]), r"order is \[-1\]: expected .* 0 to 1"),
         (lambda: Cache(0.5), r"lengths has dtype float64: expected an integer"),
         (lambda: Cache([1, 0]).append(draw(3, 1, 1, 2)), r"leading axes \(3,\): expected \(2,\)"),
         (lambda: Cache().append(draw(1, 2)), r"shapes \(1, 2\): expected \(b, g, n, width\)"),
