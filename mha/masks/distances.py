@@ -15,8 +15,17 @@ class Distance(Mask):
     goes_by_distance = True
 
 
+class Value(Distance):
+    """One without numbers of its own: it is there, and no call makes it."""
+
+    def __call__(self, *where):
+        if not where:
+            raise TypeError(f"{self!r} is a mask already: expected masks.{self!r} without ()")
+        return super().__call__(*where)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Causal(Distance):
+class Causal(Value):
     @staticmethod
     def rule(at, b, h, i, j):
         return j <= i
@@ -82,7 +91,7 @@ class Dilated(Distance):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LogStrided(Distance):
+class LogStrided(Value):
     @staticmethod
     def rule(at, b, h, i, j):
         distance = i - j

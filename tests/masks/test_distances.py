@@ -80,6 +80,8 @@ def test_explain(mask, pair, text):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
+        (lambda: causal(), TypeError, r"causal is a mask already: expected masks\.causal without \(\)"),
+        (lambda: log_strided(), TypeError, "log_strided is a mask already"),
         (lambda: strided(0), ValueError, "step is 0: expected at least 1"),
         (lambda: strided(2.0), TypeError, r"step is 2\.0: expected an integer"),
         (lambda: strided(True), TypeError, "step is True: expected an integer"),
