@@ -1,0 +1,1 @@
+"""Attention in Triton: the meaning of `mha.reference`, at the speed of the device."""

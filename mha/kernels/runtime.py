@@ -1,0 +1,48 @@
+"""Where kernels run: on a CUDA device, or on the CPU in Triton's interpreter where that was chosen beforehand.
+
+Triton reads TRITON_INTERPRET when it is imported, so a process either interprets or compiles.
+"""
+
+import torch
+import triton.language as tl
+from triton.runtime.interpreter import InterpretedFunction
+
+__all__ = ["architecture", "check_device", "interpreted"]
+
+CPU = 80  # what the interpreter stands for: the oldest architecture whose tensor cores Triton uses
+
+
+def interpreted():
+    """Tell whether this process runs kernels in Triton's interpreter."""
+    return isinstance(tl.cdiv, InterpretedFunction)
+
+
+def check_device(**tensors):
+    """Raise unless kernels can run on all these tensors; None stands for one that was not given."""
+    given = {name: x.device for name, x in tensors.items() if x is not None}
+    first, *rest = given
+    for name in rest:
+        if given[name] != given[first]:
+            raise ValueError(f"{name} is on {given[name]} and {first} is on {given[first]}: expected one device")
+    device = given[first]
+    if device.type == "cpu" and not interpreted():
+        raise ValueError(
+            f"{first} is on the CPU: kernels take CUDA tensors; mha.nn takes these, and so does Triton's slow"
+            " interpreter if the environment holds TRITON_INTERPRET=1 before triton is first imported"
+        )
+    if device.type not in ("cuda", "cpu"):
+        raise ValueError(f"{first} is on {device}: expected CUDA tensors")
+
+
+def architecture(device):
+    """Return the compute capability of a device as two digits: 75 Turing, 80 Ampere, 90 Hopper, 100 Blackwell."""
+    if device.type == "cpu":
+        return CPU
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
+
+
+if interpreted():
+    from mha.kernels import interpreter
+
+    interpreter.install()
