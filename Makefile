@@ -5,6 +5,9 @@ RUN    = $(VENV)/bin/python
 PYTEST = $(RUN) -m pytest -q -n logical --maxprocesses 8 --dist loadfile
 SITE   = book/_build/html
 
+# Kernels without a GPU: Triton's interpreter must be chosen before anything imports triton.
+PYTEST_KERNELS = TRITON_INTERPRET=1 $(PYTEST) --dist worksteal
+
 # What an extra's installation depends on.
 PINS = pyproject.toml requirements.lock tools/environment.sh
 
@@ -28,6 +31,7 @@ test: system $(VENV)/dev.stamp weights ## build the book and pass every test
 	@$(RUN) tools/build_book.py
 	$(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg --nbval-cell-timeout 120 notebooks
 	BROWSER='$(BROWSER)' $(PYTEST) tests
+	$(PYTEST_KERNELS) tests/kernels
 	@if [ '$(BROWSER)' = 0 ]; then printf '\n!!! browser: NOT TESTED !!!\n'; fi
 
 check: $(VENV)/dev.stamp ## format, lint, types and the fast tests
@@ -35,6 +39,7 @@ check: $(VENV)/dev.stamp ## format, lint, types and the fast tests
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
 	$(PYTEST) -m 'not slow and not book and not browser and not pretrained' tests
+	$(PYTEST_KERNELS) -m 'not slow' tests/kernels
 
 notebooks: $(VENV)/dev.stamp ## execute every notebook and write its canonical form
 	@$(RUN) tools/refresh.py

@@ -1,6 +1,7 @@
 """One thread a worker, no display, no network, and no silence about what was not tested."""
 
 import os
+from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: xdist has a worker for each core
 os.environ["MPLBACKEND"] = "Agg"
@@ -15,6 +16,19 @@ import shape_annotations
 shape_annotations.install()
 
 NEEDS = ("browser", "pretrained")
+KERNELS = Path(__file__).with_name("kernels")  # in Triton's interpreter, all the rest without it
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def pytest_ignore_collect(collection_path):
+    inside = collection_path.is_relative_to(KERNELS)
+    return True if inside != INTERPRETED and not KERNELS.is_relative_to(collection_path) else None
+
+
+def pytest_report_header():
+    if INTERPRETED:
+        return "kernels: in Triton's interpreter; all other tests: not here, but without TRITON_INTERPRET"
+    return "kernels: not here: TRITON_INTERPRET=1 python -m pytest tests/kernels"
 
 
 def pytest_collection_modifyitems(items):
