@@ -3,18 +3,23 @@
 Triton reads TRITON_INTERPRET when it is imported, so a process either interprets or compiles.
 """
 
+from contextvars import ContextVar
+
 import torch
 import triton.language as tl
 from triton.runtime.interpreter import InterpretedFunction
 
-__all__ = ["architecture", "check_device", "interpreted"]
-
-CPU = 80  # what the interpreter stands for: the oldest architecture whose tensor cores Triton uses
+__all__ = ["CPU_STANDS_FOR", "architecture", "check_device", "interpreted"]
 
 
 def interpreted():
     """Tell whether this process runs kernels in Triton's interpreter."""
     return isinstance(tl.cdiv, InterpretedFunction)
+
+
+# The architecture that CPU tensors stand for, if kernels take them at all. The interpreter's is the oldest one whose
+# tensor cores Triton uses; `mha.kernels.ahead_of_time` chooses its own.
+CPU_STANDS_FOR: ContextVar[int | None] = ContextVar("CPU_STANDS_FOR", default=80 if interpreted() else None)
 
 
 def check_device(**tensors):
@@ -25,7 +30,7 @@ def check_device(**tensors):
         if given[name] != given[first]:
             raise ValueError(f"{name} is on {given[name]} and {first} is on {given[first]}: expected one device")
     device = given[first]
-    if device.type == "cpu" and not interpreted():
+    if device.type == "cpu" and CPU_STANDS_FOR.get() is None:
         raise ValueError(
             f"{first} is on the CPU: kernels take CUDA tensors; mha.nn takes these, and so does Triton's slow"
             " interpreter if the environment holds TRITON_INTERPRET=1 before triton is first imported"
@@ -37,7 +42,7 @@ def check_device(**tensors):
 def architecture(device):
     """Return the compute capability of a device as two digits: 75 Turing, 80 Ampere, 90 Hopper, 100 Blackwell."""
     if device.type == "cpu":
-        return CPU
+        return CPU_STANDS_FOR.get()
     major, minor = torch.cuda.get_device_capability(device)
     return 10 * major + minor
 
