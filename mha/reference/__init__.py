@@ -4,6 +4,7 @@ from mha.options import hinted
 from mha.reference import dot_product
 from mha.reference.cache import Cache, cached_attention
 from mha.reference.dot_product import Stats, log_sum_exp, softmax
+from mha.reference.flash import Running, finish, flash_attention, flash_backward, online_softmax, rescaled, start
 from mha.reference.gate import gated
 from mha.reference.gradients import Gradients, attention_backward, softmax_backward, softmax_jacobian
 from mha.reference.grouped import absorbed_attention, grouped_heads, latent_attention, pool_heads
@@ -20,6 +21,7 @@ attention_weights = hinted(dot_product.attention_weights)
 __all__ = [
     "Cache",
     "Gradients",
+    "Running",
     "Stats",
     "absorbed_attention",
     "attention",
@@ -28,6 +30,9 @@ __all__ = [
     "attention_weights",
     "cached_attention",
     "cross_attention",
+    "finish",
+    "flash_attention",
+    "flash_backward",
     "gated",
     "grouped_heads",
     "head_contributions",
@@ -36,9 +41,11 @@ __all__ = [
     "latent_attention",
     "log_sum_exp",
     "multi_head_attention",
+    "online_softmax",
     "pool_heads",
     "relative_bias",
     "relative_buckets",
+    "rescaled",
     "rms_norm",
     "rotate",
     "self_attention",
@@ -47,4 +54,5 @@ __all__ = [
     "softmax_backward",
     "softmax_jacobian",
     "split_heads",
+    "start",
 ]

@@ -75,11 +75,11 @@ def attention_backward(
     d_k = mix(_transposed(d_dots), all_q, _transposed(see))
 
     return Gradients(
-        q=_summed_to(q.shape, d_q),
-        k=_summed_to(k.shape, _sum_groups(d_k, call)),
-        v=_summed_to(v.shape, _sum_groups(d_v, call)),
-        bias=None if bias is None else _summed_to(bias.shape, d_scores),
-        sinks=None if sinks is None else _summed_to((call.num_heads, 1, 1), d_sinks)[:, 0, 0],
+        q=summed_to(q.shape, d_q),
+        k=summed_to(k.shape, sum_groups(d_k, call)),
+        v=summed_to(v.shape, sum_groups(d_v, call)),
+        bias=None if bias is None else summed_to(bias.shape, d_scores),
+        sinks=None if sinks is None else summed_to((call.num_heads, 1, 1), d_sinks)[:, 0, 0],
     )
 
 
@@ -91,13 +91,13 @@ def _cap_slope(call, q, k, see):
     return 1.0 - np.where(see, capped, 0.0) ** 2
 
 
-def _sum_groups(x, call):
+def sum_groups(x, call):
     """Add up the gradients of the query heads that read the same key head."""
     groups = x.reshape(*x.shape[:-3], call.num_kv_heads, call.num_heads // call.num_kv_heads, *x.shape[-2:])
     return groups.sum(-3)
 
 
-def _summed_to(shape, x):
+def summed_to(shape, x):
     """Add up the gradient over the axes along which the argument was broadcast."""
     x = x.sum(tuple(range(x.ndim - len(shape))))
     repeated = tuple(axis for axis, size in enumerate(shape) if size != x.shape[axis])
