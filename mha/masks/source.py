@@ -17,7 +17,7 @@ from mha.masks.base import And, Mask, Not, Or
 from mha.masks.heads import PerHead
 from mha.masks.shifting import Shifted
 
-__all__ = ["Source", "rule_of", "source_of"]
+__all__ = ["Source", "kind_of_mask", "rule_of", "source_of"]
 
 WIDEST = 2**31  # what 32 bits hold, and how many entries they reach
 
@@ -46,7 +46,7 @@ def rule_of(text, jit):
     """
     name, lines = f"<mask {text}>", f"def rule(at, b, h, i, j, p):\n    return {text}\n"
     linecache.cache[name] = len(lines), None, lines.splitlines(keepends=True), name  # where a compiler reads source
-    scope = {kind: jit(_kind(kind).rule) for kind in set(re.findall(r"(\w+)\(at, b", text))}
+    scope = {kind: jit(kind_of_mask(kind).rule) for kind in set(re.findall(r"(\w+)\(at, b", text))}
     exec(compile(lines, name, "exec"), scope)
     return jit(scope["rule"])
 
@@ -83,7 +83,7 @@ def _narrow(table, also=()):
     return table if table.dtype == bool or not fits else table.astype(np.int32)
 
 
-def _kind(name):
+def kind_of_mask(name):
     """Return the kind of mask that a text calls by this name."""
     kinds = [kind for kind in _descendants(Mask) if kind.__name__ == name]
     if len(kinds) != 1:
