@@ -1,4 +1,4 @@
-"""One mask of every kind, and some of several kinds together, for given lengths."""
+"""One mask of every kind, and some of several kinds together, for given lengths; 0 is a length."""
 
 from itertools import cycle
 
@@ -13,11 +13,11 @@ def every(n_q, n_k, batch, heads):
     rng = np.random.default_rng(3)
     table = rng.random((batch, heads, n_q, n_k)) < 0.5
     q_ids, k_ids = (np.sort(rng.integers(0, 3, (batch, n))) for n in (n_q, n_k))
-    n = rng.integers(1, n_k + 1, batch)
-    left_padding = np.arange(n_k) >= rng.integers(0, n_k, batch)[:, None]
-    columns = 4
-    grid = -(-max(n_q, n_k) // columns), columns
-    random = masks.random_blocks(5, max(n_q, n_k), block=4, number=2)
+    n = rng.integers(min(1, n_k), n_k + 1, batch)
+    left_padding = np.arange(n_k) >= rng.integers(0, max(1, n_k), batch)[:, None]
+    columns, positions = 4, max(n_q, n_k, 8)
+    grid = -(-positions // columns), columns
+    random = masks.random_blocks(5, positions, block=4, number=2)
     leaves = {
         "causal": masks.causal,
         "window": masks.window(5, 2),
