@@ -206,6 +206,34 @@ def check_latent(q, q_rope, latent, k_rope, w_k, w_v):
     check_shape("w_v", w_v, (num_heads, d_latent, w_v.shape[-1]))
 
 
+def check_linear(q, k, v, state=None, log_decay=None):
+    """Raise unless these make a call of linear attention; return its leading axes, the heads among them."""
+    options = {name: x for name, x in (("state", state), ("log_decay", log_decay)) if x is not None}
+    for name, x in {"q": q, "k": k, "v": v, **options}.items():
+        _check_float(name, x)
+        check_rank(name, x, ("heads", "length") if name == "log_decay" else ("heads", "length", "width"))
+    check_library(q=q, k=k, v=v, **options)
+    n, d, e = q.shape[-2], q.shape[-1], v.shape[-1]
+    if k.shape[-1] != d:
+        raise ValueError(f"k has width {k.shape[-1]} and q has width {d}: the widths of queries and keys must be equal")
+    for name, x in {"k": k, "v": v}.items():
+        if x.shape[-2] != n:
+            raise ValueError(f"{name} has length {x.shape[-2]} and q has length {n}: every token has all three")
+    if state is not None and _shape(state)[-2:] != (d, e):
+        raise ValueError(f"state has shape {_shape(state)}: expected (…, heads, {d}, {e}), key width by value width")
+    if log_decay is not None and log_decay.shape[-1] not in (1, n):
+        raise ValueError(f"log_decay has shape {_shape(log_decay)}: expected (…, heads, {n}), or 1 for all tokens")
+    axes = {name: _shape(x)[:-2] for name, x in {"q": q, "k": k, "v": v}.items()}
+    axes |= {name: _shape(x)[: -1 if name == "log_decay" else -2] for name, x in options.items()}
+    lead = broadcast(*axes.values())
+    if lead is None:
+        got = ", ".join(f"{name} {shape}" for name, shape in axes.items())
+        raise ValueError(
+            f"the axes before the length do not broadcast: {got}; groups of heads need an axis of their own"
+        )
+    return lead
+
+
 def check_library(**arrays):
     """Raise unless all arrays come from the same library."""
     first, *rest = arrays

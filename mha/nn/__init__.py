@@ -10,6 +10,7 @@ from mha.nn.cache import Cache, cached_attention
 from mha.nn.dot_product import attention, attention_weights
 from mha.nn.grouped import LatentAttention, absorbed_attention, latent_attention, with_pooled_heads
 from mha.nn.heads import MultiHeadAttention, join_heads, split_heads
+from mha.nn.linear import linear_attention, linear_average
 from mha.nn.norm import AfterPosition
 from mha.nn.onnx import to_onnx
 from mha.nn.relative import RelativeBias, relative_buckets
@@ -32,6 +33,8 @@ __all__ = [
     "cached_attention",
     "join_heads",
     "latent_attention",
+    "linear_attention",
+    "linear_average",
     "relative_buckets",
     "rotate",
     "split_heads",

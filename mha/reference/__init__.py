@@ -2,13 +2,20 @@
 
 from mha.options import hinted
 from mha.reference import dot_product
-from mha.reference.cache import Cache, cached_attention
+from mha.reference.cache import Cache, cached_attention, gather_pages, paged_attention
 from mha.reference.dot_product import Stats, log_sum_exp, softmax
 from mha.reference.flash import Running, finish, flash_attention, flash_backward, online_softmax, rescaled, start
 from mha.reference.gate import gated
 from mha.reference.gradients import Gradients, attention_backward, softmax_backward, softmax_jacobian
 from mha.reference.grouped import absorbed_attention, grouped_heads, latent_attention, pool_heads
 from mha.reference.heads import head_contributions, head_outputs, join_heads, multi_head_attention, split_heads
+from mha.reference.linear import (
+    chunked_linear_attention,
+    linear_attention,
+    linear_average,
+    parallel_linear_attention,
+)
+from mha.reference.merging import merge
 from mha.reference.norm import rms_norm
 from mha.reference.query_key_value import cross_attention, self_attention, soft_lookup
 from mha.reference.relative import relative_bias, relative_buckets
@@ -29,19 +36,26 @@ __all__ = [
     "attention_stats",
     "attention_weights",
     "cached_attention",
+    "chunked_linear_attention",
     "cross_attention",
     "finish",
     "flash_attention",
     "flash_backward",
     "gated",
+    "gather_pages",
     "grouped_heads",
     "head_contributions",
     "head_outputs",
     "join_heads",
     "latent_attention",
+    "linear_attention",
+    "linear_average",
     "log_sum_exp",
+    "merge",
     "multi_head_attention",
     "online_softmax",
+    "paged_attention",
+    "parallel_linear_attention",
     "pool_heads",
     "relative_bias",
     "relative_buckets",
