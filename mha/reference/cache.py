@@ -62,3 +62,28 @@ def cached_attention(q, k, v, cache, *, mask=None, **options):
     mask = held if mask is None else mask & held
     output = attention(q, cache.rows[0], cache.rows[-1], mask=mask, q_start=starts, **options)
     return output, cache if valid is None else cache.crop(valid)
+
+
+def paged_attention(q, k_pages, v_pages, page_table, lengths, *, mask=None, **options):
+    """Attend to keys and values that lie in pages, anywhere and in any order.
+
+    Slot j of sample b is slot j mod (page size) of page `page_table[b, j // (page size)]`. A sample sees its first
+    `lengths[b]` slots; entries and slots behind may hold anything. Samples may share pages.
+    """
+    lengths = np.minimum(lengths, page_table.shape[1] * k_pages.shape[-2])
+    held = masks.lengths(lengths)
+    k, v = (gather_pages(pages, page_table, lengths) for pages in (k_pages, v_pages))
+    return attention(q, k, v, mask=held if mask is None else masks.as_mask(mask) & held, **options)
+
+
+def gather_pages(
+    pages: "Float[Array, 'pages g page d']", page_table: "Int[Array, 'b p']", lengths: "Int[Array, ' b']"
+) -> "Float[Array, 'b g j d']":
+    """Return what `page_table` says lies in each sample's slots; zero in those behind its length."""
+    num_kv_heads, page_size, width = pages.shape[1:]
+    n_k = page_table.shape[1] * page_size
+    rows = np.zeros((len(page_table), num_kv_heads, n_k, width))
+    for b, j in np.ndindex(len(page_table), n_k):
+        if j < lengths[b]:
+            rows[b, :, j] = pages[page_table[b, j // page_size], :, j % page_size]
+    return rows

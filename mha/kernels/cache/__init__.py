@@ -1,0 +1,81 @@
+"""Few queries against the many keys of a cache, which lies in one piece or in pages.   Not differentiable.
+
+The meaning is that of `mha.reference.cache`. What is new here: lengths stay on the device, and nobody waits for them.
+"""
+
+import torch
+
+from mha import shapes
+from mha.kernels.cache.band import Band, band_of
+from mha.kernels.cache.checks import check, check_pages
+from mha.kernels.cache.operator import decode
+from mha.options import hinted
+
+__all__ = ["decode_attention", "decode_attention_lse", "paged_attention", "paged_attention_lse"]
+
+
+@hinted
+def decode_attention(q, k, v, **options) -> "Float[Tensor, '*b h i e']":
+    """Return the output of `attention` for few queries; a core for `mha.nn.cached_attention`.
+
+    Options as there: mask (causal, window and lengths, joined by &), scale, softcap, sinks, q_start; and precision,
+    "ieee" or "tf32x3", how float32 is multiplied. All that a sample's lengths hide may hold anything.
+    """
+    return decode_attention_lse(q, k, v, **options)[0]
+
+
+@hinted
+def decode_attention_lse(
+    q, k, v, *, mask=None, scale=None, softcap=None, sinks=None, q_start=None, precision="ieee"
+) -> "tuple[Float[Tensor, '*b h i e'], Float[Tensor, '*b h i']]":
+    """Return the output of `decode_attention` and the lse of its rows, float32: what `mha.reference.merge` takes."""
+    start = 0 if q_start is None else q_start  # what the kernel finds out for itself need not be computed here
+    call = shapes.check(q, k, v, mask=mask, scale=scale, softcap=softcap, sinks=sinks, q_start=start)
+    check(q, k, v, sinks, precision)
+    folded = [x.expand(*call.batch_shape, *x.shape[-3:]).reshape(call.batch, *x.shape[-3:]) for x in (q, k, v)]
+    start = None if q_start is None else call.q_start
+    out, lse = _decode(*folded, None, band_of(call.mask, q.device), start, call, sinks, precision)
+    return out.reshape(*call.batch_shape, *out.shape[1:]), lse.reshape(*call.batch_shape, *lse.shape[1:])
+
+
+@hinted
+def paged_attention(
+    q: "Float[Tensor, 'b h i d']",
+    k_pages: "Float[Tensor, 'pages g page d']",
+    v_pages: "Float[Tensor, 'pages g page e']",
+    page_table: "Int[Tensor, 'b p']",
+    lengths: "Int[Tensor, ' b']",
+    **options,
+) -> "Float[Tensor, 'b h i e']":
+    """Attend to keys and values that lie in pages, anywhere and in any order. Options as of `decode_attention`.
+
+    Slot j of sample b is slot j mod (page size) of page `page_table[b, j // (page size)]`. A sample sees its first
+    `lengths[b]` slots; entries and slots behind may hold anything. Samples may share pages. Nothing checks that the
+    entries name pages that exist.
+    """
+    return paged_attention_lse(q, k_pages, v_pages, page_table, lengths, **options)[0]
+
+
+@hinted
+def paged_attention_lse(
+    q, k_pages, v_pages, page_table, lengths, *,
+    mask=None, scale=None, softcap=None, sinks=None, q_start=None, precision="ieee",
+) -> "tuple[Float[Tensor, 'b h i e'], Float[Tensor, 'b h i']]":  # fmt: skip
+    """Return the output of `paged_attention` and the lse of its rows, float32."""
+    check_pages(q, k_pages, v_pages, page_table, lengths)
+    n_k = page_table.shape[1] * k_pages.shape[2]
+    k, v = (x.new_empty(1).expand(len(q), x.shape[1], n_k, x.shape[3]) for x in (k_pages, v_pages))  # for their shapes
+    start = 0 if q_start is None else q_start
+    call = shapes.check(q, k, v, mask=mask, scale=scale, softcap=softcap, sinks=sinks, q_start=start)
+    check(q, k_pages, v_pages, sinks, precision)
+    band = band_of(call.mask, q.device) & Band(lengths=lengths)
+    start = None if q_start is None else call.q_start
+    return _decode(q, k_pages, v_pages, page_table, band, start, call, sinks, precision)
+
+
+def _decode(q, k, v, page_table, band, start, call, sinks, precision):
+    """Run the operator, with the start of all samples as a number or of each as a table."""
+    one = start is None or isinstance(start, int)
+    start, starts = (start, None) if one else (None, torch.as_tensor(start).to(q.device))
+    bounds = band.lengths, starts, start, band.left, band.right
+    return decode(q, k, v, sinks, page_table, *bounds, call.scale, call.softcap, precision, None)
