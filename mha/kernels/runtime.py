@@ -4,17 +4,25 @@ Triton reads TRITON_INTERPRET when it is imported, so a process either interpret
 """
 
 from contextvars import ContextVar
+from functools import cache
 
 import torch
+import triton
 import triton.language as tl
 from triton.runtime.interpreter import InterpretedFunction
 
-__all__ = ["CPU_STANDS_FOR", "architecture", "check_device", "interpreted"]
+__all__ = ["CPU_STANDS_FOR", "architecture", "check_device", "interpreted", "jit"]
 
 
 def interpreted():
     """Tell whether this process runs kernels in Triton's interpreter."""
     return isinstance(tl.cdiv, InterpretedFunction)
+
+
+@cache  # one compiled form of a function, whoever asks
+def jit(function):
+    """Return a function as kernels call it: compiled, or as it is where the interpreter runs it."""
+    return function if interpreted() else triton.jit(function)
 
 
 # The architecture that CPU tensors stand for, if kernels take them at all. The interpreter's is the oldest one whose

@@ -1,0 +1,54 @@
+"""A bias that is a function of positions: the kernels compute it where they need it, and nobody stores n² numbers."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton.language as tl
+
+__all__ = ["BiasRule", "alibi", "function_named"]
+
+
+class BiasRule:
+    """What `function(at, b, h, i, j, p)` gives is added to the score of the query at position i and the key at j.
+
+    The function is written in Triton's language: b and h are numbers, i and j blocks of positions that broadcast to the
+    tile, and `at(p[n], index)` reads the n-th of `tables`. It stands in a module (a closure would be compiled once for
+    all that it closes over) and has no gradient: a bias to learn is a tensor.
+    """
+
+    def __init__(self, function: Callable[..., Any], *tables: torch.Tensor):
+        function = getattr(function, "fn", function)  # of one that triton.jit has already taken
+        self.name = f"{function.__module__}:{function.__qualname__}"
+        if "<" in function.__qualname__:
+            raise ValueError(f"function is {function.__qualname__}: expected one that stands in a module, no closure")
+        for n, table in enumerate(tables):
+            if not isinstance(table, torch.Tensor):
+                raise TypeError(f"tables[{n}] is a {type(table).__name__}: expected a tensor")
+        self.function, self.tables = function, tables
+
+    def on(self, device):
+        """Return the tables on a device, each in one piece."""
+        return tuple(table.detach().to(device).contiguous() for table in self.tables)
+
+    def __repr__(self):
+        return f"BiasRule({self.name}, {len(self.tables)} tables)"
+
+
+def alibi(slopes: torch.Tensor) -> BiasRule:
+    """Return the bias −slopes[h] · |i − j| of Press et al. (2022): one slope per query head."""
+    return BiasRule(alibi_bias, slopes)
+
+
+def alibi_bias(at, b, h, i, j, p):
+    return -at(p[0], h) * tl.abs(i - j)
+
+
+def function_named(name):
+    """Return the function that a BiasRule names: "module:name"."""
+    module, _, path = name.partition(":")
+    found = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return getattr(found, "fn", found)

@@ -1,0 +1,153 @@
+"""What the launches of one call need, made from the checked call: scales, rule and tables of the mask, tile lists.
+
+    problem = problem_of(call, q, k, v, bias=None, sinks=None, precision="ieee", sizes=None)
+
+`call` is what `mha.shapes.check` returns, q, k and v are four-axis tensors (b, h, i, d), (b, g, j, d), (b, g, j, e)
+with `b = call.batch` and a last stride of 1, `bias` a tensor (b | 1, h | 1, i | 1, j | 1) or a `BiasRule`. `sizes` puts
+other tile sizes, by pass, in the place of the table's. A launch passes on
+
+    strides(x, unit)                      of every tensor; kernels multiply them by UNIT
+    *problem.bias_arguments()             bias, bias_b, bias_h, bias_i, bias_j
+    *problem.base_2()                     scale, cap
+    *problem.dropout_arguments()          seed, p_drop: `kept(tl.load(seed), pair, p_drop)` of language.py
+    problem.tables, problem.added_tables  p, added_p
+    *problem.rules()                      rule, added: constants of the kernel
+    *lists.arguments(), lists.in_runs     lists, line_b, line_h; `tile_lists` tells how to read them
+    **size.options()                      num_warps, num_stages
+
+with `size, lists = problem.passes["forward" | "dq" | "dkdv"]`; the lists of "dkdv" go by key. A mask that is None has
+no lists: `lists.table` is None, and a kernel walks all tiles. All fields are numbers, strings and tensors, so that an
+operator can take them one by one.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import triton
+
+from mha.kernels import runtime
+from mha.kernels.dot_product.bias_rule import BiasRule, function_named
+from mha.kernels.tile_lists import NO_LISTS, Lists, lists_of
+from mha.kernels.tile_sizes import TileSize, tile_size
+from mha.masks.source import rule_of, source_of
+
+__all__ = ["Pass", "Problem", "problem_of"]
+
+PASSES = "forward", "dq", "dkdv"
+LOG2_E = math.log2(math.e)
+
+
+class Pass(NamedTuple):
+    """How one kernel cuts the scores into tiles, and which of these tiles it visits."""
+
+    size: TileSize
+    lists: Lists
+
+
+class Problem(NamedTuple):
+    """What the launches of one call take besides q, k and v."""
+
+    scale: float
+    softcap: float | None
+    precision: str  # of products of float32: "ieee" or "tf32x3"
+    p_drop: float
+    seed: Any  # an int64 tensor of one entry, or None
+    bias: Any  # (b | 1, h | 1, i | 1, j | 1), or None
+    sinks: Any  # (h,), or None
+    start: Any  # the position of query slot 0: an integer tensor (1,) or (b,)
+    rule: str  # the text of the mask, "" for none
+    tables: tuple[Any, ...]  # that the rule reads
+    added: str  # the name of a BiasRule's function, "" for none
+    added_tables: tuple[Any, ...]
+    passes: dict[str, Pass]
+
+    def base_2(self):
+        """Return (scale, cap) of scores in base 2: products · scale, or cap · tanh(products · scale)."""
+        if self.softcap is None:
+            return self.scale * LOG2_E, None
+        return self.scale / self.softcap, self.softcap * LOG2_E
+
+    def rules(self):
+        """Return the functions of the mask and of the BiasRule as constants of a kernel; None for none."""
+        rule = rule_of(self.rule, runtime.jit) if self.rule else None
+        return rule, runtime.jit(function_named(self.added)) if self.added else None
+
+    def bias_arguments(self):
+        """Return the bias and its four strides, 0 where it has size 1."""
+        if self.bias is None:
+            return None, 0, 0, 0, 0
+        axes = zip(self.bias.shape, self.bias.stride(), strict=True)
+        return self.bias, *(0 if size == 1 else step for size, step in axes)
+
+    def dropout_arguments(self):
+        """Return (seed, p_drop), both None without dropout."""
+        return (None, None) if self.seed is None else (self.seed, self.p_drop)
+
+
+def problem_of(call, q, k, v, *, bias=None, sinks=None, precision="ieee", sizes=None):
+    """Return the Problem of a checked call; see the head of this file."""
+    is_rule = isinstance(bias, BiasRule)
+    width, itemsize = max(q.shape[-1], v.shape[-1]), q.element_size()
+    table = {name: tile_size(name, runtime.architecture(q.device), width, itemsize=itemsize) for name in PASSES}
+    chosen = table | (sizes or {})
+    start = start_of(call, q.device)
+    rule, tables, lists = _on_device(call, tuple(chosen[name][:2] for name in PASSES), q.device)
+    return Problem(
+        scale=call.scale,
+        softcap=call.softcap,
+        precision=precision,
+        p_drop=0.0 if call.dropout is None else call.dropout.p,
+        seed=None if call.dropout is None else _seed(call.dropout.seed, q.device),
+        bias=None if is_rule else bias,
+        sinks=sinks,
+        start=start,
+        rule=rule,
+        tables=tables,
+        added=bias.name if is_rule else "",
+        added_tables=bias.on(q.device) if is_rule else (),
+        passes={name: Pass(chosen[name], of_pass) for name, of_pass in zip(PASSES, lists, strict=True)},
+    )
+
+
+def start_of(call, device):
+    """Return the position of each sample's first query as a tensor, of 32 bits if every position of the call has."""
+    if isinstance(call.q_start, int):
+        dtype = torch.int32 if abs(call.q_start) + call.n_q < 2**31 else torch.int64
+        return torch.full((1,), call.q_start, dtype=dtype, device=device)
+    start = torch.as_tensor(call.q_start, device=device)
+    on_host = np.asarray(call.q_start.cpu() if hasattr(call.q_start, "cpu") else call.q_start)
+    reach = int(np.abs(on_host).max(initial=0)) + call.n_q
+    return start.to(torch.int32 if reach < 2**31 else torch.int64)
+
+
+def _seed(seed, device):
+    if isinstance(seed, torch.Tensor):
+        return seed.to(device, torch.int64).reshape(1)
+    return torch.full((1,), seed, dtype=torch.int64, device=device)
+
+
+def _on_device(call, sizes, device):
+    """Return the text of the mask's rule, its tables and the lists of each pass, kept where the mask holds no array."""
+    if call.mask is None:
+        return "", (), (NO_LISTS,) * len(PASSES)
+    arguments = call.mask, call.q_start, call.n_q, call.n_k, sizes, str(device)
+    return _read(*arguments) if call.mask.tables() or not isinstance(call.q_start, int) else _read_once(*arguments)
+
+
+def _read(mask, start, n_q, n_k, sizes, device):
+    source = source_of(mask.placed(start))
+    tables = tuple(torch.from_numpy(np.array(table)).to(device) for table in source.p)
+    tiles = {size: mask.tiles(n_q, n_k, size=size, q_start=start) for size in set(sizes)}
+    made = {}
+    for name, size in zip(PASSES, sizes, strict=True):
+        key = size, name == "dkdv"
+        if key not in made:
+            made[key] = lists_of(tiles[size], device, by_key=name == "dkdv")
+    lists = tuple(made[size, name == "dkdv"] for name, size in zip(PASSES, sizes, strict=True))
+    return source.text, tables, lists
+
+
+_read_once = lru_cache(maxsize=64)(_read)  # a function of values alone
