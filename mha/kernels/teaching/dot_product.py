@@ -1,0 +1,51 @@
+"""The two passes as one function that torch can differentiate."""
+
+import torch
+
+from mha import masks, shapes
+from mha.kernels.runtime import check_device
+from mha.kernels.teaching.backward import backward
+from mha.kernels.teaching.forward import forward
+
+WIDTHS = (16, 32, 64, 128)
+
+
+def attention(
+    q: "Float[Tensor, '*b h i d']",
+    k: "Float[Tensor, '*b h j d']",
+    v: "Float[Tensor, '*b h j d']",
+    *,
+    mask=None,
+    scale=None,
+) -> "Float[Tensor, '*b h i d']":
+    """Mix the values of the visible keys, tile by tile.   Book: {eq}`online-softmax`.
+
+    `mask` is None or `masks.causal`; what is hidden must be finite. A query that sees no key gets 0.
+    """
+    call = shapes.check(q, k, v, mask=mask, scale=scale)
+    check_device(q=q, k=k, v=v)
+    for name, x in (("k", k), ("v", v)):
+        shapes.check_shape(name, x, (*q.shape[:-2], k.shape[-2], q.shape[-1]))
+        if x.dtype != q.dtype:
+            raise TypeError(f"{name} has dtype {x.dtype} and q has {q.dtype}: expected one dtype")
+    if q.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise TypeError(f"q has dtype {q.dtype}: expected float16, bfloat16 or float32; mha.reference takes the others")
+    if q.shape[-1] not in WIDTHS:
+        raise ValueError(f"q has width {q.shape[-1]}: expected one of {WIDTHS}; mha.kernels.attention takes the others")
+    if mask is not None and mask is not masks.causal:
+        raise ValueError("mask is not masks.causal: expected that or None; mha.kernels.attention takes the others")
+    return Attention.apply(*(x.contiguous() for x in (q, k, v)), mask is not None, call.scale)
+
+
+class Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, causal, scale):
+        out, lse = forward(q, k, v, causal=causal, scale=scale)
+        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.options = {"causal": causal, "scale": scale}
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_out):
+        return *backward(*ctx.saved_tensors, d_out.contiguous(), **ctx.options), None, None
