@@ -11,7 +11,7 @@ from mha.cost.parameters import attention_parameters, latent_parameters
 from mha.cost.published import Machine, Model, published_machines, published_models
 from mha.cost.roofline import arithmetic_intensity, attainable_flops, roofline_seconds
 from mha.cost.sizes import Latent
-from mha.cost.traffic import composed_traffic, fused_traffic
+from mha.cost.traffic import composed_traffic, flash_traffic, fused_traffic, tile_rows
 
 __all__ = [
     "Latent",
@@ -25,6 +25,7 @@ __all__ = [
     "composed_activations",
     "composed_traffic",
     "core_flops",
+    "flash_traffic",
     "fused_activations",
     "fused_traffic",
     "kv_cache_bytes",
@@ -34,4 +35,5 @@ __all__ = [
     "published_machines",
     "published_models",
     "roofline_seconds",
+    "tile_rows",
 ]

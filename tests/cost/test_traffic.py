@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cost import counting
-from mha.cost import composed_traffic, fused_traffic
+from mha.cost import composed_traffic, flash_traffic, fused_traffic, tile_rows
 
 DTYPES = [torch.bfloat16, torch.float32]
 
@@ -68,3 +68,39 @@ def test_sizes_are_counts(traffic, change, message):
 def test_a_tile_is_a_count():
     with pytest.raises(ValueError, match="tile is 0: expected at least 1"):
         fused_traffic(3, 6, 5, tile=0)
+
+
+@pytest.mark.parametrize("memory", [30, 100, 1000, 4096, 166912, 232448])
+@pytest.mark.parametrize(("d", "itemsize"), [(1, 2), (7, 2), (64, 4), (128, 2)])
+def test_the_largest_tile_that_fits(memory, d, itemsize):
+    def held(side):
+        return 3 * side * d * itemsize + 4 * side * d + 4 * side**2
+
+    if held(1) > memory:
+        with pytest.raises(ValueError, match=f"memory is {memory}: expected at least {held(1)}"):
+            tile_rows(memory, d, itemsize=itemsize)
+        return
+    side = tile_rows(memory, d, itemsize=itemsize)
+    assert held(side) <= memory < held(side + 1)
+
+
+def test_flash_traffic_by_loops():
+    """2 samples, 3 heads, 11 queries of 13 keys, tiles of 4: q and output once, k and v three times, lse once."""
+    memory = 4 * 5 * (3 * 2 + 4) + 4 * 4**2
+    assert tile_rows(memory, 5) == 4
+    moved = 0
+    for _ in range(2 * 3):
+        for _ in (4, 4, 3):
+            moved += 2 * 2 * 13 * 5
+        moved += 2 * 2 * 11 * 5 + 4 * 11
+    assert flash_traffic(11, 3, 5, memory=memory, n_k=13, batch=2) == moved
+
+
+def test_with_memory_to_spare_flash_moves_what_must_be_moved():
+    assert flash_traffic(11, 3, 5, memory=10**6) == fused_traffic(11, 3, 5) + 4 * 3 * 11
+
+
+def test_traffic_falls_with_the_memory_as_the_paper_says():
+    """For long sequences and small memories: n² d² / memory, up to a constant (Dao et al., 2022, Theorem 2)."""
+    few, many = (flash_traffic(2**20, 1, 64, memory=memory) for memory in (2**13, 2**15))
+    assert 3.5 < few / many < 5.5

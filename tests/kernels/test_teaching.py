@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from compare import assert_equal
-from mha import masks, reference
+from mha import cost, masks, reference
 from mha.kernels import teaching
 from mha.kernels.teaching.forward import BM, BN
 
@@ -155,3 +155,23 @@ def test_widths_and_dtypes(dtype, d, error, message):
     x = torch.zeros(2, 5, d, dtype=dtype)
     with pytest.raises(error, match=message):
         teaching.attention(x, x, x)
+
+
+@pytest.mark.parametrize(("n_q", "n_k"), [(67, 41), (BM, BN), (1, 70)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_what_the_forward_kernel_moves_is_counted_and_predicted(n_q, n_k, dtype):
+    q, k, v, _ = draw(n_q, n_k, 16, dtype)
+    with teaching.counted_traffic() as traffic:
+        teaching.attention(q, k, v)
+    sizes = {"n_k": n_k, "itemsize": dtype.itemsize}
+    memory = BM * 16 * (3 * dtype.itemsize + 4) + 4 * BM**2
+    assert traffic.loaded + traffic.stored == cost.flash_traffic(n_q, 3, 16, **sizes, memory=memory)
+
+
+def test_a_causal_kernel_does_not_load_what_it_may_not_see():
+    """Of 3 × 3 tiles it needs 6: queries and output once, 6 tiles of keys and of values, one lse a row."""
+    q, k, v, _ = draw(3 * BM, 3 * BN, 16, heads=(1,))
+    with teaching.counted_traffic() as traffic:
+        teaching.attention(q, k, v, mask=masks.causal)
+    assert traffic.loaded == 4 * (3 * BM * 16 + 6 * 2 * BN * 16)
+    assert traffic.stored == 4 * (3 * BM * 16 + 3 * BM)

@@ -6,5 +6,6 @@ One width for queries, keys and values, a power of two from 16 to 128; as many k
 from mha.kernels.teaching.backward import backward
 from mha.kernels.teaching.dot_product import attention
 from mha.kernels.teaching.forward import forward
+from mha.kernels.teaching.traffic import counted_traffic
 
-__all__ = ["attention", "backward", "forward"]
+__all__ = ["attention", "backward", "counted_traffic", "forward"]
