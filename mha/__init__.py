@@ -15,6 +15,7 @@ _MODULES = {  # and the extra that each needs
     "data": "data",
     "dropout": None,
     "exercises": None,
+    "kernels": "triton",
     "masks": None,
     "models": "torch",
     "nn": "torch",

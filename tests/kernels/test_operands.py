@@ -7,7 +7,7 @@ import torch
 from compare import assert_equal
 from masks.every import every
 from mha.dropout import Dropout
-from mha.kernels.operands import assembled, taken_apart
+from mha.kernels.dot_product.operands import assembled, taken_apart
 from mha.masks import Mask, query_start
 
 N_Q, N_K, BATCH, HEADS = 11, 13, 2, 3

@@ -13,10 +13,13 @@ import numpy as np
 import torch
 
 from mha.dropout import Dropout
+from mha.kernels.dot_product.bias_rule import BiasRule, function_named
 from mha.masks import Mask
 from mha.masks.source import kind_of_mask
 
 __all__ = ["Operands", "assembled", "taken_apart"]
+
+KNOWN = {"Dropout": Dropout, "BiasRule": BiasRule, "function_named": function_named}
 
 
 class Operands(NamedTuple):
@@ -28,7 +31,7 @@ class Operands(NamedTuple):
 
 
 def taken_apart(value):
-    """Return the `Operands` of a mask, a dropout, an integer, an array, None, or a tuple of these."""
+    """Return the `Operands` of a mask, a dropout, a BiasRule, a number, an array, None, or a tuple of these."""
     numbers: list[int] = []
     tables: list[torch.Tensor] = []
     return Operands(_text(value, numbers, tables), numbers, tables)
@@ -50,11 +53,14 @@ def _text(value, numbers, tables):
     if isinstance(value, (torch.Tensor, np.ndarray)):
         tables.append(value if isinstance(value, torch.Tensor) else torch.as_tensor(np.array(value)))
         return f"t[{len(tables) - 1}]"
+    if isinstance(value, BiasRule):
+        parts = [_text(table, numbers, tables) for table in value.tables]
+        return f"BiasRule({', '.join([f'function_named({value.name!r})', *parts])})"
     numbers.append(value)
     return f"n[{len(numbers) - 1}]"
 
 
 @cache  # pure: the text is the whole structure
 def _code(text):
-    kinds = {name: kind_of_mask(name) for name in set(re.findall(r"(\w+)\(", text)) - {"Dropout"}}
-    return eval(f"lambda n, t: {text}", {"Dropout": Dropout} | kinds)
+    kinds = {name: kind_of_mask(name) for name in set(re.findall(r"(\w+)\(", text)) - KNOWN.keys()}
+    return eval(f"lambda n, t: {text}", KNOWN | kinds)
