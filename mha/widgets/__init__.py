@@ -8,8 +8,9 @@ except ImportError as error:
 from mha.widgets.base import Widget
 from mha.widgets.cost import Cost
 from mha.widgets.dot_product import DotProduct
+from mha.widgets.flash import Flash
 from mha.widgets.head_maps import HeadMaps
 from mha.widgets.heads import Heads
 from mha.widgets.lookup import Lookup
 
-__all__ = ["Cost", "DotProduct", "HeadMaps", "Heads", "Lookup", "Widget"]
+__all__ = ["Cost", "DotProduct", "Flash", "HeadMaps", "Heads", "Lookup", "Widget"]
