@@ -32,9 +32,9 @@ def decode_attention_lse(
     start = 0 if q_start is None else q_start  # what the kernel finds out for itself need not be computed here
     call = shapes.check(q, k, v, mask=mask, scale=scale, softcap=softcap, sinks=sinks, q_start=start)
     check(q, k, v, sinks, precision)
-    folded = [x.expand(*call.batch_shape, *x.shape[-3:]).reshape(call.batch, *x.shape[-3:]) for x in (q, k, v)]
+    q, k, v = (x.expand(*call.batch_shape, *x.shape[-3:]).reshape(call.batch, *x.shape[-3:]) for x in (q, k, v))
     start = None if q_start is None else call.q_start
-    out, lse = _decode(*folded, None, band_of(call.mask, q.device), start, call, sinks, precision)
+    out, lse = _decode(q, k, v, None, band_of(call.mask, q.device), start, call, sinks, precision)
     return out.reshape(*call.batch_shape, *out.shape[1:]), lse.reshape(*call.batch_shape, *lse.shape[1:])
 
 

@@ -11,6 +11,8 @@ from mha.masks.padding import Lengths
 
 __all__ = ["Band", "band_of"]
 
+FARTHEST = 2**61  # positions and distances below it add up within 64 bits
+
 
 class Band(NamedTuple):
     """i − left ≤ j ≤ i + right and j < lengths[b]; None bounds nothing."""
@@ -36,7 +38,7 @@ def _band_of_term(term, device):
         case Causal():
             return Band(right=0)
         case Window():
-            return Band(term.left, term.right)
+            return Band(*(None if distance > FARTHEST else distance for distance in (term.left, term.right)))
         case Lengths():
             n = (
                 term.n if isinstance(term.n, torch.Tensor) else torch.tensor(term.n)

@@ -42,9 +42,13 @@ def decode(
     if lse.numel() == 0:
         return out, lse
     batch, num_heads, n_q, d = q.shape
-    num_groups, e, page = k.shape[1], v.shape[-1], None if page_table is None else k.shape[2]
-    n_k = k.shape[2] if page is None else page * page_table.shape[1]
+    num_groups, n_k, e = k.shape[1], k.shape[2], v.shape[-1]
+    page: int | None = None
+    table_steps: tuple[int, ...] = 0, 0
+    if page_table is not None:
+        page, table_steps, n_k = n_k, page_table.stride(), n_k * page_table.shape[1]
     group = num_heads // num_groups
+    sinks, lengths, starts = (x if x is None else x.contiguous() for x in (sinks, lengths, starts))
     size = _tile_size(q, group * n_q, max(d, e))
     programs = batch * num_groups * triton.cdiv(group * n_q, size.bm)
     if parts is None:
@@ -57,7 +61,7 @@ def decode(
     with torch.cuda.device_of(q):
         split_kernel[(programs * parts,)](
             q, k, v, part_out, part_lse, sinks, page_table, *where,
-            *steps, 0 if page is None else page_table.stride(0), num_groups, group, scale, softcap,
+            *steps, *table_steps, num_groups, group, scale, softcap,
             D=d, E=e, BD=padded(d), BE=padded(e), BM=size.bm, BN=size.bn, PAGE=page, UNIT=unit, WIDE=is_wide(k, v),
             WHOLE=parts == 1, UNEVEN=n_q > 1 and (left is not None or right is not None), PRECISION=precision,
             **size.options(),

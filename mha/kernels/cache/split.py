@@ -42,12 +42,14 @@ def part_size(low, high, parts, BN: tl.constexpr):
 
 
 @triton.jit
-def keys_at(j, end, table, stride_page, stride_slot, PAGE: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr):
+def keys_at(
+    j, end, table, stride_entry, stride_page, stride_slot, PAGE: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr
+):
     """Return where keys j lie within a head. `table` points at the sample's page numbers, if there are pages."""
     if PAGE is None:
         at = rows_at(j, stride_slot, UNIT, WIDE)
     else:
-        page = tl.load(table + j // PAGE, mask=j < end, other=0)
+        page = tl.load(table + (j // PAGE) * stride_entry, mask=j < end, other=0)
         at = head_at(page, j % PAGE, stride_page, stride_slot, UNIT)
     return at
 
@@ -74,7 +76,7 @@ def split_kernel(
     stride_qb, stride_qh, stride_qi, stride_qd,
     stride_kb, stride_kg, stride_kj, stride_kd,
     stride_vb, stride_vg, stride_vj, stride_ve,
-    stride_table, num_groups, group, scale, softcap,
+    stride_table, stride_entry, num_groups, group, scale, softcap,
     D: tl.constexpr, E: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     PAGE: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr, WHOLE: tl.constexpr, UNEVEN: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -112,7 +114,7 @@ def split_kernel(
     for j0 in range(begin, end, BN):
         j = j0 + tl.arange(0, BN)
         there = (j < end)[:, None]
-        k_rows = k + keys_at(j, end, table, stride_kb, stride_kj, PAGE, UNIT, WIDE)
+        k_rows = k + keys_at(j, end, table, stride_entry, stride_kb, stride_kj, PAGE, UNIT, WIDE)
         k_tile = tl.load(k_rows[:, None] + d[None, :] * stride_kd, mask=there & (d < D)[None, :], other=0.0)  # [BN, BD]
         scores = tl.dot(q_tile, tl.trans(k_tile), input_precision=PRECISION) * scale  # [BM, BN]
         if softcap is not None:
@@ -126,7 +128,7 @@ def split_kernel(
         total = total * rescale + tl.sum(weights, 1)
         acc, top = acc * rescale[:, None], new_top
 
-        v_rows = v + keys_at(j, end, table, stride_vb, stride_vj, PAGE, UNIT, WIDE)
+        v_rows = v + keys_at(j, end, table, stride_entry, stride_vb, stride_vj, PAGE, UNIT, WIDE)
         v_tile = tl.load(v_rows[:, None] + e[None, :] * stride_ve, mask=there & (e < E)[None, :], other=0.0)  # [BN, BE]
         if UNEVEN:  # a value that some rows do not see may be NaN
             finite = tl.abs(v_tile.to(tl.float32)) < float("inf")
