@@ -83,6 +83,13 @@ def test_other_types_convert_through_float32():
     assert_equal(converted(torch.arange(512), torch.bfloat16), torch.arange(512).to(torch.bfloat16))
 
 
+def test_infinities_multiply_without_a_warning():
+    a, b = draw(16, 16), draw(16, 16, seed=1)
+    a[0, 0], b[0], out = torch.inf, 0.0, torch.empty(16, 16)
+    multiply[1,](a, b, out, 16)
+    assert_equal(out.isnan(), (torch.arange(16) == 0)[:, None].expand(16, 16))
+
+
 def test_a_second_install_changes_nothing():
     assert runtime.interpreted()
     before = interpreter.Builder.create_dot
