@@ -1,0 +1,51 @@
+"""What every compiled kernel must be: within the device's memory and registers, on its tensor cores, loading widely."""
+
+from compiled.calls import CALLS
+from mha.kernels.ahead_of_time import compiling_for
+from mha.kernels.tile_sizes import SHARED_MEMORY
+
+ARCHITECTURES = (75, 80, 89, 90, 100)
+MOST_SPILLS, MOST_STACK = 16, 64  # versions of the assembler differ by some instructions where registers are full
+TENSOR_CORES = {75: set(), 80: {"mma.sync"}, 89: {"mma.sync"}, 90: {"wgmma"}, 100: {"tcgen05"}}
+WITHOUT_PRODUCTS = {"delta_kernel", "merge_kernel"}
+
+
+def compiled(call, architecture, width):
+    """Return what one of CALLS launches, compiled."""
+    with compiling_for(architecture) as launches:
+        CALLS[call](architecture, width)
+    assert launches, f"{call} launches nothing"
+    return launches
+
+
+def assert_sound(launches, *, newest=True):
+    """Raise with all that is wrong. `newest` asks for the tensor-core instruction that is the architecture's own."""
+    wrong = [f"{describe(launch)}: {fault}" for launch in launches for fault in faults(launch, newest)]
+    assert not wrong, "\n".join(wrong)
+
+
+def faults(launch, newest):
+    limit = SHARED_MEMORY[launch.architecture]
+    if launch.shared > limit:
+        yield f"{launch.shared} bytes of shared memory, at most {limit}"
+    if launch.spills > MOST_SPILLS or launch.stack > MOST_STACK:
+        yield f"{launch.spills} spills (at most {MOST_SPILLS}), {launch.stack} bytes of stack (at most {MOST_STACK})"
+    if launch.kernel in WITHOUT_PRODUCTS:
+        return
+    used = {name for name in ("mma.sync", "wgmma", "tcgen05") if launch.count(name)}
+    own = TENSOR_CORES[launch.architecture]
+    if used != own and (newest or bool(used) != bool(own)):
+        yield f"multiplies by {used or 'no tensor core'}, not {own or 'without tensor cores'}"
+
+
+def assert_wide_loads(launches):
+    """Raise unless all asynchronous loads bring 16 bytes at once, and there are some."""
+    for launch in launches:
+        wide, all_sizes = launch.count("cp.async 16"), launch.count("cp.async")
+        assert 0 < wide == all_sizes, f"{describe(launch)}: {wide} of {all_sizes} asynchronous loads bring 16 bytes"
+        assert not launch.count("ld 16-bit"), f"{describe(launch)}: loads single numbers"
+
+
+def describe(launch):
+    tile = "x".join(str(launch.constants[name]) for name in ("BM", "BN") if name in launch.constants)
+    return f"{launch.kernel} sm_{launch.architecture} {tile} {launch.warps} warps {launch.stages} stages"
