@@ -238,7 +238,7 @@ def gradients(
     weights = tl.exp2(s - shift)
     mixed = weights
     if seed is not None:
-        pair = ((b * num_heads + h).to(tl.int64) * n_q + i) * n_k + j
+        pair = (tl.cast(b * num_heads + h, tl.int64) * n_q + i) * n_k + j
         factor = tl.where(kept(tl.load(seed), pair, p_drop), 1.0 / (1.0 - p_drop), 0.0)
         mixed *= factor
         d_weights *= factor
