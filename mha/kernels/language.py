@@ -18,22 +18,19 @@ def load(table, index):
 @triton.jit
 def head_at(b, h, stride_b, stride_h, UNIT: tl.constexpr):
     """Return where the rows of sample b and head h begin, in 64 bits; strides count UNIT elements."""
-    return (b.to(tl.int64) * stride_b + h.to(tl.int64) * stride_h) * UNIT
+    return (tl.cast(b, tl.int64) * stride_b + tl.cast(h, tl.int64) * stride_h) * UNIT
 
 
 @triton.jit
 def rows_at(i, stride, UNIT: tl.constexpr, WIDE: tl.constexpr):
     """Return where rows i begin within a head; WIDE where 32 bits do not reach the last one."""
-    if WIDE:
-        at = i.to(tl.int64) * stride * UNIT
-    else:
-        at = i * (stride * UNIT)
-    return at
+    return i.to(tl.int64) * stride * UNIT if WIDE else i * (stride * UNIT)
 
 
 @triton.jit
 def load_rows(
-    x, i, d, stride, n, WIDTH: tl.constexpr, PADDED: tl.constexpr, ALL: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr
+    x, i, d, stride, n,
+    WIDTH: tl.constexpr, PADDED: tl.constexpr, ALL: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Return the entries d of the rows i of x, two index arrays of two axes; 0 from row n on, and from WIDTH on.
 

@@ -1,4 +1,4 @@
-"""The tiles that a mask shows, as the lists that a kernel walks: for each tile of queries its key tiles, or the reverse.
+"""The tiles that a mask shows, as the lists that a kernel walks: the key tiles of each query tile, or the reverse.
 
 One int32 table holds, for each line (b | 1, h | 1, tile), a record of four numbers, and behind all records the tiles:
 

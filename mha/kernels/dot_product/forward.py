@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from mha.kernels.dot_product.scores import scores
-from mha.kernels.language import LN_2, LOG2_E, head_at, kept, load_rows, rows_at
+from mha.kernels.language import LN_2, LOG2_E, head_at, kept, load_rows
 from mha.kernels.layout import is_wide, strides, unit_of
 from mha.kernels.tile_sizes import padded
 
@@ -79,12 +79,14 @@ def forward_kernel(
     total = tl.zeros([BM], tl.float32)
     mean = tl.zeros([BM], tl.float32)
     acc = tl.zeros([BM, BE], tl.float32)
-    state = (acc, top, total, mean)
-    state = attend(state, rows, i, k, v, k_n, v_n, lists, begin, middle, seed, p_drop, num_heads, how, rule, added,
-                   D, E, BD, BE, BN, STAGES, PRECISION, STATS, IN_RUNS, False, UNIT, WIDE)  # fmt: skip
+    unusual = 0
+    # Partial tiles come first: then the registers of the longer loop are free of what the shorter one needs.
+    state = (acc, top, total, mean, unusual)
     state = attend(state, rows, i, k, v, k_n, v_n, lists, middle, end, seed, p_drop, num_heads, how, rule, added,
                    D, E, BD, BE, BN, 1, PRECISION, STATS, False, True, UNIT, WIDE)  # fmt: skip
-    acc, top, total, mean = state
+    state = attend(state, rows, i, k, v, k_n, v_n, lists, begin, middle, seed, p_drop, num_heads, how, rule, added,
+                   D, E, BD, BE, BN, STAGES, PRECISION, STATS, IN_RUNS, False, UNIT, WIDE)  # fmt: skip
+    acc, top, total, mean, unusual = state
 
     row = head.to(tl.int64) * n_q + i
     is_row = i < n_q
@@ -104,9 +106,16 @@ def forward_kernel(
     if seed is not None:
         total *= 1.0 - p_drop
     acc /= total[:, None]
-    e = tl.arange(0, BE)
-    out += head_at(b, h, out_b, out_h, UNIT) + i[:, None].to(tl.int64) * out_n * UNIT + e[None, :]
-    tl.store(out, acc.to(out.dtype.element_ty), mask=is_row[:, None] & (e < E)[None, :])
+    e = tl.arange(0, BE)[None, :]
+    out += head_at(b, h, out_b, out_h, UNIT)
+    at = out + i[:, None].to(tl.int64) * out_n * UNIT + e
+    tl.store(at, acc.to(out.dtype.element_ty), mask=is_row[:, None] & (e < E))
+    if unusual > 0:
+        if bias is None and added is None:
+            begin = middle
+        tl.debug_barrier()  # other threads read what this one has stored
+        add_unusual(out, top, q, i, k, v, out_n, q_n, k_n, v_n, lists, begin, end, seed, p_drop, num_heads, how, rule,
+                    added, D, E, BD, BE, BM, BN, UNIT, WIDE)  # fmt: skip
 
 
 @triton.jit
@@ -129,11 +138,13 @@ def attend(
     BN: tl.constexpr, STAGES: tl.constexpr, PRECISION: tl.constexpr, STATS: tl.constexpr, IN_RUNS: tl.constexpr,
     PARTIAL: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Return (acc [BM, BE], top, total, mean [BM]) after more tiles of keys.
+    """Return (acc [BM, BE], top, total, mean [BM], unusual) after more tiles of keys.
 
     acc and total are Σ p v and Σ p of the keys so far, with p = exp2(s − top); mean is Σ p (s − top), for the entropy.
+    A row may not see every key of a tile that a mask or a bias crosses, and 0 · NaN is NaN: infinite and NaN values of
+    such a tile are left out, and unusual is 1 if there were any.
     """
-    acc, top, total, mean = state
+    acc, top, total, mean, unusual = state
     b, h, _, n_q, n_k, _, _, bias, _, _, _, _ = how
     d, e = tl.arange(0, BD), tl.arange(0, BE)
     first = 0
@@ -165,23 +176,53 @@ def attend(
             weights = tl.where(kept(tl.load(seed), pair, p_drop), weights, 0.0)
         values = load_rows(v, j[:, None], e[None, :], v_n, n_k, E, E != BE, not PARTIAL, UNIT, WIDE)  # [BN, BE]
         if PARTIAL or bias is not None or added is not None:
-            finite = tl.abs(values.to(tl.float32)) < float("inf")
-            if tl.min(finite.to(tl.int32)) == 0:
-                acc = add_unusual(acc, weights, s, v, v_n, column * BN, n_k, e, E, BN, UNIT, WIDE)
-            values = tl.where(finite, values, 0.0)
+            left_out = is_unusual(values)
+            unusual = tl.maximum(unusual, tl.max(left_out.to(tl.int32)))
+            values = tl.where(left_out, 0.0, values)
         acc = tl.dot(weights.to(values.dtype), values, acc, input_precision=PRECISION)
-    return acc, top, total, mean
+    return acc, top, total, mean, unusual
 
 
 @triton.jit
-def add_unusual(acc, weights, s, v, v_n, first, n_k, e, E: tl.constexpr, BN: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip  # noqa: E501
-    """Return acc plus what the infinite and NaN values of a tile give to the rows that see them."""
-    columns = first + tl.arange(0, BN)[None, :]
-    for n in range(first, tl.minimum(first + BN, n_k)):
-        own = columns == n
-        weight = tl.sum(tl.where(own, weights, 0.0), 1)[:, None]
-        seen = tl.max((own & (s != float("-inf"))).to(tl.int32), 1)[:, None] > 0
-        value = tl.load(v + rows_at(n, v_n, UNIT, WIDE) + e, mask=e < E, other=0.0).to(tl.float32)[None, :]
-        usual = tl.abs(value) < float("inf")
-        acc += tl.where(seen & (usual == 0), weight * value, 0.0)
-    return acc
+def add_unusual(
+    out, top, q, i, k, v, out_n, q_n, k_n, v_n, lists, begin, end, seed, p_drop, num_heads, how,
+    rule: tl.constexpr, added: tl.constexpr, D: tl.constexpr, E: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """Add to the output what the infinite and NaN values of some tiles give to the rows that see them, key by key.
+
+    It runs behind everything else, on 16 columns at a time, so that it takes no registers from the usual case.
+    """
+    b, h, _, n_q, n_k, _, _, _, _, _, _, _ = how
+    i, shift = i[:, None], tl.where(top == float("-inf"), 0.0, top)[:, None]  # [BM, 1]
+    part = tl.arange(0, 16)[None, :]
+    for n in range(begin, end):
+        column = n
+        if lists is not None:
+            column = tl.load(lists + n)
+        for within in range(BN):
+            j = tl.full([1, 1], 0, tl.int32) + column * BN + within
+            values = load_rows(v, j, tl.arange(0, BE)[None, :], v_n, n_k, E, True, False, UNIT, WIDE)
+            if tl.max(is_unusual(values).to(tl.int32)) > 0:
+                product = tl.zeros([BM, 1], tl.float32)
+                for first in range(0, BD, 16):
+                    rows = load_rows(q, i, first + part, q_n, n_q, D, True, False, UNIT, WIDE).to(tl.float32)
+                    key = load_rows(k, j, first + part, k_n, n_k, D, True, False, UNIT, WIDE).to(tl.float32)
+                    product += tl.sum(rows * key, 1)[:, None]
+                s = scores(product, i, j, how, rule, added, True, WIDE)
+                weight = tl.exp2(s - shift)
+                if seed is not None:
+                    pair = ((b * num_heads + h).to(tl.int64) * n_q + i) * n_k + j
+                    weight = tl.where(kept(tl.load(seed), pair, p_drop), weight, 0.0)
+                for first in range(0, BE, 16):
+                    e = first + part
+                    value = load_rows(v, j, e, v_n, n_k, E, True, False, UNIT, WIDE).to(tl.float32)
+                    at = out + i.to(tl.int64) * out_n * UNIT + e  # [BM, 16]
+                    mask = (s != float("-inf")) & is_unusual(value)
+                    given = tl.load(at, mask=mask, other=0.0).to(tl.float32) + weight * value
+                    tl.store(at, given.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def is_unusual(x):
+    return (tl.abs(x.to(tl.float32)) < float("inf")) == 0

@@ -1,10 +1,10 @@
 """What the launches of one call need, made from the checked call: scales, rule and tables of the mask, tile lists.
 
-    problem = problem_of(call, q, k, v, bias=None, sinks=None, precision="ieee", sizes=None)
+    problem = problem_of(call, q, k, v, bias=None, sinks=None, precision="ieee", sizes=None, passes=PASSES)
 
 `call` is what `mha.shapes.check` returns, q, k and v are four-axis tensors (b, h, i, d), (b, g, j, d), (b, g, j, e)
 with `b = call.batch` and a last stride of 1, `bias` a tensor (b | 1, h | 1, i | 1, j | 1) or a `BiasRule`. `sizes` puts
-other tile sizes, by pass, in the place of the table's. A launch passes on
+other tile sizes, by pass, in the place of the table's; `passes` names those that will run. A launch passes on
 
     strides(x, unit)                      of every tensor; kernels multiply them by UNIT
     *problem.bias_arguments()             bias, bias_b, bias_h, bias_i, bias_j
@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import triton
 
 from mha.kernels import runtime
 from mha.kernels.dot_product.bias_rule import BiasRule, function_named
@@ -87,14 +86,15 @@ class Problem(NamedTuple):
         return (None, None) if self.seed is None else (self.seed, self.p_drop)
 
 
-def problem_of(call, q, k, v, *, bias=None, sinks=None, precision="ieee", sizes=None):
+def problem_of(call, q, k, v, *, bias=None, sinks=None, precision="ieee", sizes=None, passes=PASSES):
     """Return the Problem of a checked call; see the head of this file."""
     is_rule = isinstance(bias, BiasRule)
     width, itemsize = max(q.shape[-1], v.shape[-1]), q.element_size()
-    table = {name: tile_size(name, runtime.architecture(q.device), width, itemsize=itemsize) for name in PASSES}
+    table = {name: tile_size(name, runtime.architecture(q.device), width, itemsize=itemsize) for name in passes}
     chosen = table | (sizes or {})
     start = start_of(call, q.device)
-    rule, tables, lists = _on_device(call, tuple(chosen[name][:2] for name in PASSES), q.device)
+    cuts = tuple((chosen[name][:2], name == "dkdv") for name in passes)
+    rule, tables, lists = _on_device(call, cuts, q.device)
     return Problem(
         scale=call.scale,
         softcap=call.softcap,
@@ -108,7 +108,7 @@ def problem_of(call, q, k, v, *, bias=None, sinks=None, precision="ieee", sizes=
         tables=tables,
         added=bias.name if is_rule else "",
         added_tables=bias.on(q.device) if is_rule else (),
-        passes={name: Pass(chosen[name], of_pass) for name, of_pass in zip(PASSES, lists, strict=True)},
+        passes={name: Pass(chosen[name], of_pass) for name, of_pass in zip(passes, lists, strict=True)},
     )
 
 
@@ -129,25 +129,23 @@ def _seed(seed, device):
     return torch.full((1,), seed, dtype=torch.int64, device=device)
 
 
-def _on_device(call, sizes, device):
-    """Return the text of the mask's rule, its tables and the lists of each pass, kept where the mask holds no array."""
+def _on_device(call, cuts, device):
+    """Return the text of the mask's rule, its tables and the lists of each cut, kept where the mask holds no array.
+
+    A cut is the size of the tiles, and whether lists go by key.
+    """
     if call.mask is None:
-        return "", (), (NO_LISTS,) * len(PASSES)
-    arguments = call.mask, call.q_start, call.n_q, call.n_k, sizes, str(device)
+        return "", (), (NO_LISTS,) * len(cuts)
+    arguments = call.mask, call.q_start, call.n_q, call.n_k, cuts, str(device)
     return _read(*arguments) if call.mask.tables() or not isinstance(call.q_start, int) else _read_once(*arguments)
 
 
-def _read(mask, start, n_q, n_k, sizes, device):
+def _read(mask, start, n_q, n_k, cuts, device):
     source = source_of(mask.placed(start))
     tables = tuple(torch.from_numpy(np.array(table)).to(device) for table in source.p)
-    tiles = {size: mask.tiles(n_q, n_k, size=size, q_start=start) for size in set(sizes)}
-    made = {}
-    for name, size in zip(PASSES, sizes, strict=True):
-        key = size, name == "dkdv"
-        if key not in made:
-            made[key] = lists_of(tiles[size], device, by_key=name == "dkdv")
-    lists = tuple(made[size, name == "dkdv"] for name, size in zip(PASSES, sizes, strict=True))
-    return source.text, tables, lists
+    tiles = {size: mask.tiles(n_q, n_k, size=size, q_start=start) for size, _ in cuts}
+    lists = {(size, by_key): lists_of(tiles[size], device, by_key=by_key) for size, by_key in set(cuts)}
+    return source.text, tables, tuple(lists[cut] for cut in cuts)
 
 
 _read_once = lru_cache(maxsize=64)(_read)  # a function of values alone
