@@ -9,7 +9,7 @@ import torch
 from compare import assert_equal
 from kernels import plain
 from kernels.calls import laid_out, normal
-from kernels.judge import assert_within_budget, unit_of
+from kernels.judge import error, ulp, unit_of
 from mha import kernels, masks, nn, reference
 from mha.kernels.cache import operator
 
@@ -33,8 +33,10 @@ def judge(found, q, k, v, *, mask=None, q_start=None, **options):
     expected, stats = reference.attention_stats(*arrays, **in_numpy(mask=mask, q_start=q_start, **options))
     assert_equal(exact["out"], expected, rtol=1e-12, atol=1e-12, label="two oracles: out")
     assert_equal(exact["lse"], stats.lse, rtol=1e-12, atol=1e-12, label="two oracles: lse")
-    for name, x, judged_by in zip(("out", "lse"), found, (fair, single), strict=True):
-        assert_within_budget(x, exact[name], judged_by[name], unit=unit_of(name, exact), label=name)
+    for name, x, dtype, judged_by in zip(("out", "lse"), found, (q.dtype, SINGLE), (fair, single), strict=True):
+        assert x.dtype == dtype, f"{name} is of {x.dtype}"
+        budget = 2 * error(judged_by[name], exact[name]) + 4 * ulp(unit_of(name, exact), dtype)
+        assert_equal(x.double(), exact[name], atol=budget, label=name)
     assert_equal(found[0][~see.any(-1)], torch.zeros_like(found[0][~see.any(-1)]), label="rows without a key")
 
 

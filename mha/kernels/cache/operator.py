@@ -11,7 +11,7 @@ from mha.kernels.tile_sizes import padded, tile_size
 __all__ = ["decode"]
 
 MOST_PARTS = 64
-PROGRAMS = 2  # of the first kernel, for each processor of the device
+PROGRAMS = 4  # of the first kernel, that run on one processor of the device at a time
 TILES = 2  # that a part holds at least: a shorter one is not worth the merging
 PROCESSORS = 4  # what the CPU counts as
 
@@ -88,9 +88,11 @@ def _outputs(q, v, *parts):
 
 def _tile_size(q, rows, width):
     """Return the TileSize, with queries' rows enough for a group if they fit, so that keys are read once."""
-    size = tile_size("decode", runtime.architecture(q.device), width, itemsize=q.element_size())
-    most = 64 if width * q.element_size() <= 256 else size.bm
-    return size._replace(bm=max(size.bm, min(triton.next_power_of_2(rows), most)))
+    architecture = runtime.architecture(q.device)
+    size = tile_size("decode", architecture, width, itemsize=q.element_size())
+    most = 64 if architecture >= 80 and width * q.element_size() <= 256 else size.bm
+    bm = max(size.bm, min(triton.next_power_of_2(rows), most))
+    return size if bm == size.bm else size._replace(bm=bm, bn=min(size.bn, 64), warps=8)
 
 
 def _number_of_parts(programs, tiles, device):

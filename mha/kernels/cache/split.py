@@ -55,17 +55,12 @@ def keys_at(
 
 
 @triton.jit
-def sees_infinite(see, v, sign: tl.constexpr):
-    """Tell where a row sees a value of +inf, −inf or, for sign 0, NaN."""  # [BM, BE]
-    bad = v != v if sign == 0 else v == sign * float("inf")
-    return tl.dot(see.to(tl.float16), bad.to(tl.float16)) > 0
-
-
-@triton.jit
 def what_is_seen(see, v):
-    """Return the NaN and the infinities among values, where a row sees them, and 0 elsewhere."""  # [BM, BE]
+    """Return the NaN and the infinities among values where a row sees them, 0 elsewhere: [BM, BE] of [BN, BE]."""
     v = v.to(tl.float32)
-    up, down, nan = sees_infinite(see, v, 1), sees_infinite(see, v, -1), sees_infinite(see, v, 0)
+    kind = tl.where(v != v, 65536.0, tl.where(v == float("inf"), 1.0, tl.where(v == float("-inf"), 256.0, 0.0)))
+    counts = tl.dot(see.to(tl.bfloat16), kind.to(tl.bfloat16)).to(tl.int32)  # of each kind, at most BN, fewer than 256
+    up, down, nan = (counts & 255) != 0, (counts & 65280) != 0, counts >= 65536
     infinite = tl.where(up, float("inf"), tl.where(down, float("-inf"), 0.0))
     return tl.where(nan | (up & down), float("nan"), infinite)
 
