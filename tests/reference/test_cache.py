@@ -6,7 +6,7 @@ import pytest
 import rounding
 from compare import assert_equal
 from mha import masks
-from mha.reference import Cache, attention, cached_attention
+from mha.reference import Cache, attention, cached_attention, gather_pages, paged_attention
 
 
 def rows(*numbers):
@@ -63,3 +63,35 @@ def test_a_mask_that_knows_the_lengths_ends_the_samples():
     assert_equal(cache.lengths, [4, 2])
     alone = attention(q[1:, :, :2], k[1:, :, :2], v[1:, :, :2], mask=masks.causal)
     assert_equal(out[1:, :, :2], alone, atol=rounding.of_output(q, k, v))
+
+
+def test_pages_by_hand():
+    """Two samples share the first page; what lies behind their ends is not looked up."""
+    pages = np.array([[0, 1], [10, 11], [20, 21]], float)[:, None, :, None]  # (pages, g, page, d)
+    table, lengths = np.array([[2, 0], [2, 99]]), np.array([3, 2])
+    rows = gather_pages(pages, table, lengths)
+    assert_equal(rows[:, 0, :, 0], [[20, 21, 0, 0], [20, 21, 0, 0]])
+    pages[0, :, 0] = 7
+    assert_equal(gather_pages(pages, table, lengths)[0, 0, :, 0], [20, 21, 7, 0])
+    out = paged_attention(np.zeros((2, 1, 1, 1)), np.zeros_like(pages), pages, table, lengths)
+    assert_equal(out[:, 0, 0, 0], [16, 20.5], rtol=1e-15)
+
+
+@pytest.mark.parametrize("mask", [None, masks.causal, masks.window_of(3)], ids=repr)
+@pytest.mark.parametrize("page", [1, 3, 8])
+def test_pages_are_the_cache_that_they_hold(page, mask):
+    rng = np.random.default_rng(2)
+    lengths = np.array([7, 0, 4])
+    q, k, v = rng.standard_normal((3, 6, 2, 5)), rng.standard_normal((3, 2, 7, 5)), rng.standard_normal((3, 2, 7, 4))
+    columns = -(-7 // page)
+    table = rng.permutation(3 * columns).reshape(3, columns)
+    pages = [np.full((3 * columns, 2, page, x.shape[-1]), np.nan) for x in (k, v)]
+    for b, j in np.ndindex(3, 7):
+        for into, rows in zip(pages, (k, v), strict=True):
+            if j < lengths[b]:
+                into[table[b, j // page], :, j % page] = rows[b, :, j]
+    out = paged_attention(q, *pages, table, lengths, mask=mask)
+    held = masks.lengths(lengths)
+    expected = attention(q, k, v, mask=held if mask is None else held & mask, q_start=np.maximum(lengths - 2, 0))
+    assert_equal(out, expected, atol=rounding.of_output(q, k, v))
+    assert_equal(out[1], np.zeros_like(out[1]))
