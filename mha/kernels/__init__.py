@@ -15,6 +15,7 @@ _HOMES = {
     "attention_stats": "dot_product",
     "decode_attention": "cache",
     "decode_attention_lse": "cache",
+    "linear_attention": "linear",
     "paged_attention": "cache",
     "paged_attention_lse": "cache",
 }

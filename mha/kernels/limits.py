@@ -1,4 +1,4 @@
-"""What the kernels serve: each lack is one sentence, whether a call is refused for it or another floor takes the call."""
+"""What the kernels lack, each in one sentence, whether a call is refused for it or another floor takes the call."""
 
 import torch
 from torch._C import _are_functorch_transforms_active

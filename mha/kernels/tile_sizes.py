@@ -50,15 +50,15 @@ TABLE = {
         75: {64: (16, 32, 4, 1), 128: (16, 16, 4, 1), 256: (16, 16, 8, 1), 512: (16, 16, 8, 1)},
         80: {64: (16, 128, 4, 2), 128: (16, 64, 4, 2), 256: (16, 32, 4, 2), 512: (16, 16, 8, 1)},
     },
-    "linear": {  # queries and keys of one chunk
-        75: {64: (32, 32, 8, 1), 128: (16, 16, 8, 1), 256: (16, 16, 8, 1), 512: (16, 16, 8, 1)},
-        80: {64: (64, 64, 4, 1), 128: (64, 64, 8, 1), 256: (32, 32, 8, 1), 512: (16, 16, 8, 1)},
+    "linear": {  # tokens of a chunk, and columns of a tile: rows of any width come in strips of one width
+        75: {64: (32, 32, 4, 1), 128: (32, 32, 4, 1)},
+        80: {64: (64, 64, 4, 2), 128: (32, 32, 4, 2)},
     },
 }
 
 # Tiles in shared memory, (of queries' rows, of keys' rows): what stays there, and what every stage loads.
 HELD = {"forward": (1, 0), "dkdv": (0, 2), "dq": (2, 0), "bias_gradient": (2, 0), "decode": (1, 0), "linear": (2, 2)}
-STAGED = {"forward": (0, 2), "dkdv": (2, 0), "dq": (0, 2), "bias_gradient": (0, 2), "decode": (0, 2), "linear": (0, 0)}
+STAGED = {"forward": (0, 2), "dkdv": (2, 0), "dq": (0, 2), "bias_gradient": (0, 2), "decode": (0, 2), "linear": (1, 0)}
 
 
 def tile_size(kernel, architecture, width, *, itemsize=2):

@@ -1,19 +1,19 @@
 """Scaled dot-product attention as kernels: the arguments and the meaning of `mha.reference`, to the first derivative.
 
-No n² numbers are stored, and tiles that a mask hides are skipped, forward and backward. q, k and v are float16, bfloat16
-or float32, of one dtype, up to 256 wide, with any strides; logits and softmax are float32, and the output has their
-dtype. In float32 `precision` says how products are formed: "ieee" exactly, "tf32x3" by three products of tensor cores.
-Forward mode, `torch.func` and second derivatives are refused by name.
+No n² numbers are stored, and tiles that a mask hides are skipped, forward and backward. q, k and v are float16,
+bfloat16 or float32, all of one dtype, up to 256 wide, with any strides; logits and softmax are float32, and the output
+has their dtype. Of float32, `precision` says how products are formed: "ieee" as on a CPU, "tf32x3" by three products on
+tensor cores. Forward mode, `torch.func` and second derivatives are refused by name.
 """
 
 from typing import Any, NamedTuple
 
 from mha import shapes
 from mha.kernels.dot_product.bias_rule import BiasRule, alibi
+from mha.kernels.dot_product.operands import taken_apart
 from mha.kernels.dot_product.operators import kernel_forward
 from mha.kernels.layout import with_unit_stride
 from mha.kernels.limits import check_tensors, lack
-from mha.kernels.dot_product.operands import taken_apart
 from mha.kernels.runtime import check_device
 from mha.options import hinted
 
@@ -68,7 +68,7 @@ def attention_stats(
     dropout=None,
     precision="ieee",
 ):
-    """Return the output of `attention`, the same bits, and its `Stats` from the same pass.   Book: {eq}`attention-stats`
+    """Return the output of `attention`, the same bits, and its `Stats` of one pass.   Book: {eq}`attention-stats`
 
     The statistics are those before dropout.
     """
