@@ -3,7 +3,7 @@
 import difflib
 from importlib import import_module
 
-CHAPTERS = ("first_look", "query_key_value", "dot_product", "heads", "gradients", "cost", "grouped")
+CHAPTERS = ("first_look", "query_key_value", "dot_product", "heads", "gradients", "cost", "grouped", "flash")
 
 
 def registry():
