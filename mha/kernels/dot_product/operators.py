@@ -1,15 +1,17 @@
 """Forward and backward as operators of torch: what torch.compile puts in a graph, and autograd's rule between the two.
 
-The options cross as `mha.kernels.dot_product.operands`: the lists of tiles are made inside, for each call as it comes, so that one
-graph serves every mask of a structure.
+The options cross as `operands`: lists of tiles are made inside, for each call as it comes, so that one graph serves
+every mask of a structure.
 """
 
 import torch
 from torch import Tensor
 
+from mha.kernels.dot_product.backward import backward
+from mha.kernels.dot_product.bias_gradient import bias_gradient
 from mha.kernels.dot_product.forward import forward
-from mha.kernels.dot_product.problem import problem_of
 from mha.kernels.dot_product.operands import assembled
+from mha.kernels.dot_product.problem import problem_of
 from mha.shapes import Call
 
 __all__ = ["kernel_backward", "kernel_forward"]
@@ -61,12 +63,9 @@ def kernel_backward(
     with_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of q, k, v, bias and sinks; empty without a bias to differentiate, or without sinks."""
-    from mha.kernels.dot_product.backward import backward
-    from mha.kernels.dot_product.bias_gradient import bias_gradient
-
     problem = _problem(q, k, v, bias, sinks, text, numbers, tables, scale, precision, ("dq", "dkdv"))
-    dq, dk, dv, dsinks = backward(d_out, d_lse, q, k, v, out, lse, problem)
-    dbias = bias_gradient(d_out, d_lse, q, k, v, out, lse, problem) if with_bias else None
+    dq, dk, dv, dsinks = backward(d_out, q, k, v, out, lse, problem, d_lse=d_lse)
+    dbias = bias_gradient(d_out, q, k, v, out, lse, problem, d_lse=d_lse) if with_bias else None
     return dq, dk, dv, *(x if x is not None else _nothing(lse, 1)[0] for x in (dbias, dsinks))
 
 
@@ -83,7 +82,7 @@ def _problem(q, k, v, bias, sinks, text, numbers, tables, scale, precision, pass
     (batch, num_heads, n_q, _), (_, num_kv_heads, n_k, _) = q.shape, k.shape
     call = Call((batch,), num_heads, num_kv_heads, n_q, n_k, mask, q_start, scale, softcap, dropout)
     bias = bias if rule is None else rule
-    return problem_of(call, q, k, v, bias=bias, sinks=sinks, precision=precision)
+    return problem_of(call, q, k, v, bias=bias, sinks=sinks, precision=precision, passes=passes)
 
 
 def _nothing(like, number):
@@ -108,7 +107,8 @@ def _pull(ctx, d_out, d_lse, *_):
         d_out, d_lse, q, k, v, bias, sinks, out, lse, text, numbers, tables, scale, precision, with_bias
     )
     found += [dbias if with_bias else None, dsinks if sinks is not None else None]
-    return *found, *[None] * 6
+    of_lists = None if numbers else [], [None] * len(tables)  # torch takes an empty list for one of tensors
+    return *found, None, *of_lists, None, None, None
 
 
 kernel_forward.register_autograd(_pull, setup_context=_keep)
