@@ -5,22 +5,25 @@ RUN    = $(VENV)/bin/python
 PYTEST = $(RUN) -m pytest -q -n logical --maxprocesses 8 --dist loadfile
 SITE   = book/_build/html
 
+TRITON = 3.6.0 newest
+
 # Kernels without a GPU: Triton's interpreter must be chosen before anything imports triton.
 PYTEST_KERNELS = TRITON_INTERPRET=1 $(PYTEST) --dist worksteal
 
 # What an extra's installation depends on.
 PINS = pyproject.toml requirements.lock tools/environment.sh
 
-.PHONY: help book test check notebooks lab serve pdf conformance lock clean system weights
+.PHONY: help book test check test-triton notebooks lab serve pdf conformance lock clean system weights
 .NOTPARALLEL:
 
 help: ## list the targets
 	@printf 'Attention, Head by Head\n\n'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@printf '\nOptions\n\n'
 	@printf '  PYTHON=path  the Python (3.11 or newer) that .venv is made from\n'
 	@printf '  EXECUTE=1    with book: execute every notebook first\n'
 	@printf '  BROWSER=0    with test: leave out what needs Chromium\n'
+	@printf '  TRITON=3.6.0 with test-triton: the versions, or "newest"\n'
 	@printf '  UPGRADE=all  with lock: let every version move, or only the named ones\n'
 
 book: $(VENV)/book.stamp ## build the book from the committed notebooks; executes nothing
@@ -57,6 +60,9 @@ pdf: $(VENV)/dev.stamp ## print the whole book to a PDF with Chromium
 conformance: ## run the conformance cases on every known library, in their own environment
 	@PYTHON='$(PYTHON)' sh tools/environment.sh conformance $(VENV)-conformance
 	@$(VENV)-conformance/bin/python benchmarks/conformance.py
+
+test-triton: ## pass the kernels' tests with the oldest and the newest Triton
+	@PYTHON='$(PYTHON)' sh tools/triton_versions.sh $(TRITON)
 
 lock: $(VENV)/dev.stamp ## write requirements.lock anew from pyproject.toml
 	@$(RUN) tools/lock.py $(UPGRADE)

@@ -5,6 +5,8 @@ import torch
 
 from mha.kernels import teaching
 from mha.kernels.ahead_of_time import compiling_for
+from mha.kernels.teaching.backward import backward
+from mha.kernels.teaching.forward import forward
 
 
 @pytest.mark.parametrize("architecture", [80, 90])
@@ -13,8 +15,8 @@ def test_they_compile(architecture, d, causal):
     q, k, v = (torch.zeros(1, 2, 64, d, dtype=torch.bfloat16) for _ in range(3))
     options = {"causal": causal, "scale": d**-0.5}
     with compiling_for(architecture) as launches:
-        out, lse = teaching.forward(q, k, v, **options)
-        teaching.backward(q, k, v, out, lse, q, **options)
+        out, lse = forward(q, k, v, **options)
+        backward(q, k, v, out, lse, q, **options)
     assert [launch.kernel for launch in launches] == ["forward_kernel", "dkdv_kernel", "dq_kernel"]
     for launch in launches:
         assert launch.count("mma.sync") > 0
