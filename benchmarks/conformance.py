@@ -1,6 +1,7 @@
 """What every known attention function does with every case.   make conformance
 
 Each adapter runs in a process of its own. A package that is missing is an error here: the file holds measurements.
+`python benchmarks/conformance.py ADAPTER …` measures these alone; the others keep what the file says of them.
 """
 
 import json
@@ -10,9 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from provenance import save
+from provenance import provenance, save, write
 
 from mha.conformance.adapters import KNOWN, is_installed
+from mha.data import result
 
 THREADS = {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
 
@@ -28,9 +30,22 @@ def measure(name):
     return report
 
 
+def measure_alone(names):
+    """Put these adapters into the committed file, each with its own provenance."""
+    committed = result("conformance")
+    rows = {report["name"]: report for report in committed["adapters"]}
+    rows |= {name: measure(name) | {"provenance": provenance()} for name in names}
+    committed["adapters"] = [rows[name] for name in KNOWN]
+    write("conformance", committed)
+
+
 if __name__ == "__main__":
-    missing = [name for name in KNOWN if not is_installed(name)]
+    names = sys.argv[1:] or list(KNOWN)
+    missing = [name for name in names if not is_installed(name)]
     if missing:
         sys.exit(f"not installed: {', '.join(missing)}; use make conformance")
-    reports = [measure(name) for name in KNOWN]
-    save("conformance", {"adapters": reports}, note="CPU; every option at its default unless a case sets it")
+    if sys.argv[1:]:
+        measure_alone(names)
+    else:
+        reports = [measure(name) for name in names]
+        save("conformance", {"adapters": reports}, note="CPU; every option at its default unless a case sets it")

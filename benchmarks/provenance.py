@@ -35,6 +35,11 @@ def processor():
 
 def save(name, result, *, note=""):
     """Write `mha/data/results/<name>.json`, where `mha.data.result` finds it."""
+    write(name, {"provenance": provenance(), "note": note, **result})
+
+
+def write(name, content):
+    """Write what was measured, provenance and all."""
     RESULTS.mkdir(exist_ok=True)
-    text = json.dumps({"provenance": provenance(), "note": note, **result}, indent=1, ensure_ascii=False)
+    text = json.dumps(content, indent=1, ensure_ascii=False)
     (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")

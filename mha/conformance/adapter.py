@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,7 @@ class Adapter:
     dtype: Any = np.float64
     packages: tuple[str, ...] = ()
     isolated: bool = False  # a foreign library may end the process: its dangerous cases run in another
+    environment: Mapping[str, str] = field(default_factory=dict)  # with which all cases run in another process
 
     def __post_init__(self):
         check_names("supports", self.supports, FEATURES)

@@ -47,14 +47,19 @@ class NumPy:
 
 
 class Torch:
-    """CPU tensors; reverse mode, reverse over reverse, and forward mode."""
+    """Tensors, on the CPU unless another device is named; reverse mode, reverse over reverse, and forward mode."""
 
     exact_derivatives = True
+
+    def __init__(self, device="cpu"):
+        self.device = device
 
     def enter(self, x):
         import torch
 
-        return torch.from_numpy(x if x.flags.writeable else x.copy()) if isinstance(x, np.ndarray) else x
+        if not isinstance(x, np.ndarray):
+            return x
+        return torch.from_numpy(x if x.flags.writeable else x.copy()).to(self.device)
 
     def leave(self, x):
         return x.detach().resolve_neg().cpu().numpy()

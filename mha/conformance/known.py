@@ -15,7 +15,12 @@ def examine_known(name, cases) -> Report:
     if not is_installed(name):
         return Report(name, [Result(case, "not installed") for case in cases])
     adapter = find(name)
-    apart = [case for case in cases if case.dangerous and adapter.isolated and case.needs <= adapter.supports]
-    found = {result.case.name: result for result in examine_apart(name, apart)} if apart else {}
+    apart = [case for case in cases if _runs_apart(case, adapter)]
+    elsewhere = examine_apart(name, apart, adapter.environment) if apart else []
+    found = {result.case.name: result for result in elsewhere}
     results = [found.get(case.name) or examine(adapter, case) for case in cases]
     return Report(name, results, {package: metadata.version(package) for package in adapter.packages})
+
+
+def _runs_apart(case, adapter):
+    return case.needs <= adapter.supports and bool(adapter.environment or (case.dangerous and adapter.isolated))

@@ -40,6 +40,7 @@ def test_ours_hold_whatever_they_support(name):
 def test_what_ours_do_not_support():
     assert find("mha.reference").supports == FEATURES - DERIVATIVES
     assert find("mha.nn").supports == FEATURES
+    assert find("mha.kernels").supports == FEATURES - DERIVATIVES - {"weights", "rotate"}
 
 
 def test_the_committed_file_holds_every_adapter_and_case():

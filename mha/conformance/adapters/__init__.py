@@ -20,6 +20,7 @@ KNOWN = {
     "mha.reference": Known("reference", "functions", ("numpy",), ours=True),
     "mha.nn": Known("nn", "functions", ("torch", "einops"), ours=True),
     "mha.nn.MultiHeadAttention": Known("nn", "module", ("torch", "einops"), ours=True),
+    "mha.kernels": Known("kernels", "functions", ("torch", "triton"), ours=True),
     "torch.sdpa": Known("torch_sdpa", "function", ("torch",)),
     "torch.MultiheadAttention": Known("torch_mha", "without_weights", ("torch",)),
     "torch.MultiheadAttention-weights": Known("torch_mha", "with_weights", ("torch",)),
