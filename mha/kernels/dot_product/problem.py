@@ -31,12 +31,14 @@ from mha.kernels import runtime
 from mha.kernels.dot_product.bias_rule import BiasRule, function_named
 from mha.kernels.tile_lists import NO_LISTS, Lists, lists_of
 from mha.kernels.tile_sizes import TileSize, tile_size
+from mha.masks.arrays import in_numpy
 from mha.masks.source import rule_of, source_of
 
 __all__ = ["Pass", "Problem", "problem_of"]
 
 PASSES = "forward", "dq", "dkdv"
 LOG2_E = math.log2(math.e)
+MOST_KEPT = 2**20  # entries in the tables of a mask whose lists are kept: their content is compared at each call
 
 
 class Pass(NamedTuple):
@@ -114,13 +116,11 @@ def problem_of(call, q, k, v, *, bias=None, sinks=None, precision="ieee", sizes=
 
 def start_of(call, device):
     """Return the position of each sample's first query as a tensor, of 32 bits if every position of the call has."""
-    if isinstance(call.q_start, int):
-        dtype = torch.int32 if abs(call.q_start) + call.n_q < 2**31 else torch.int64
-        return torch.full((1,), call.q_start, dtype=dtype, device=device)
-    start = torch.as_tensor(call.q_start, device=device)
-    on_host = np.asarray(call.q_start.cpu() if hasattr(call.q_start, "cpu") else call.q_start)
-    reach = int(np.abs(on_host).max(initial=0)) + call.n_q
-    return start.to(torch.int32 if reach < 2**31 else torch.int64)
+    start = np.reshape(in_numpy(call.q_start), -1)
+    near = int(np.abs(start).max(initial=0)) + call.n_q < 2**31
+    if len(start) == 1:
+        return torch.full((1,), int(start[0]), dtype=torch.int32 if near else torch.int64, device=device)
+    return torch.from_numpy(start.astype(np.int32 if near else np.int64)).to(device)
 
 
 def _seed(seed, device):
@@ -130,17 +130,20 @@ def _seed(seed, device):
 
 
 def _on_device(call, cuts, device):
-    """Return the text of the mask's rule, its tables and the lists of each cut, kept where the mask holds no array.
+    """Return the text of the mask's rule, its tables and the lists of each cut.
 
     A cut is the size of the tiles, and whether lists go by key.
     """
     if call.mask is None:
         return "", (), (NO_LISTS,) * len(cuts)
-    arguments = call.mask, call.q_start, call.n_q, call.n_k, cuts, str(device)
-    return _read(*arguments) if call.mask.tables() or not isinstance(call.q_start, int) else _read_once(*arguments)
+    start = call.q_start if isinstance(call.q_start, int) else tuple(in_numpy(call.q_start).tolist())
+    read = _read_once if sum(map(_size, call.mask.tables())) <= MOST_KEPT else _read
+    return read(call.mask, start, call.n_q, call.n_k, cuts, str(device))
 
 
 def _read(mask, start, n_q, n_k, cuts, device):
+    start = start if isinstance(start, int) else np.array(start, np.int64)
+    mask = mask.on_tables(in_numpy)
     source = source_of(mask.placed(start))
     tables = tuple(torch.from_numpy(np.array(table)).to(device) for table in source.p)
     tiles = {size: mask.tiles(n_q, n_k, size=size, q_start=start) for size, _ in cuts}
@@ -148,4 +151,8 @@ def _read(mask, start, n_q, n_k, cuts, device):
     return source.text, tables, tuple(lists[cut] for cut in cuts)
 
 
-_read_once = lru_cache(maxsize=64)(_read)  # a function of values alone
+_read_once = lru_cache(maxsize=64)(_read)  # masks are equal by what they hold: a function of values alone
+
+
+def _size(table):
+    return math.prod(table.shape)
