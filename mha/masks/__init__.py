@@ -46,7 +46,7 @@ from mha.masks.distances import (
 from mha.masks.evaluate import query_start, visible
 from mha.masks.grids import ShiftedWindow2d, Window2d, shifted_window2d, window2d
 from mha.masks.heads import PerHead, per_head
-from mha.masks.packing import Segments, segment_positions, segments
+from mha.masks.packing import Segments, segment_ids, segment_positions, segments
 from mha.masks.padding import KeyPadding, Lengths, key_padding, lengths, padding_positions
 from mha.masks.places import GlobalTokens, Prefix, global_tokens, prefix
 from mha.masks.shifting import Shifted, shifted
@@ -70,6 +70,7 @@ __all__ = [
     "prefix",
     "query_start",
     "random_blocks",
+    "segment_ids",
     "segment_positions",
     "segments",
     "shifted",

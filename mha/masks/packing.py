@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from mha.integers import is_integral, own
-from mha.masks.arrays import fingerprint, frozen, table_text
+from mha.integers import integers, is_integral, own
+from mha.masks.arrays import fingerprint, frozen, in_numpy, table_text
 from mha.masks.slots import BySlot
 from mha.text import say
 
-__all__ = ["segment_positions", "segments"]
+__all__ = ["segment_ids", "segment_positions", "segments"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,7 +68,7 @@ def segments(q_ids, k_ids=None):
 
     The ids are integers in any order, (i) and (j) for all samples alike or (b, i) and (b, j), by slot; without `k_ids`
     the keys are the queries. `causal & segments(ids)` is causal attention in each document by itself;
-    `segment_positions` restarts the positions at each of them.
+    `segment_positions` restarts the positions at each of them, `segment_ids` makes ids of where each one begins.
     """
     q_ids = _ids("q_ids", q_ids)
     k_ids = q_ids if k_ids is None else _ids("k_ids", k_ids)
@@ -77,6 +77,20 @@ def segments(q_ids, k_ids=None):
         raise ValueError(f"k_ids are of {k_samples} samples and q_ids of {q_samples}: expected as many")
     n_q, n_k = q_ids.shape[-1], k_ids.shape[-1]
     return Segments(frozen(q_ids.reshape(-1)), frozen(k_ids.reshape(-1)), q_samples, n_q, n_k)
+
+
+def segment_ids(offsets):
+    """Return the id of each slot, 0, 1, …, of documents that lie one behind the other, n of them by n + 1 offsets.
+
+    Document m takes the slots from offsets[m] up to offsets[m + 1], and may be empty: what others call cu_seqlens. `segments(segment_ids(q_offsets), segment_ids(k_offsets))` is for keys that are others than the queries.
+    """
+    ends = integers("offsets", offsets, "integers, where each document begins and the last one ends")
+    values = in_numpy(ends)
+    lengths = np.diff(values)
+    if not len(values) or values[0] != 0 or (lengths < 0).any():
+        raise ValueError(f"offsets is {table_text(ends)}: expected 0, then where each document ends, in order")
+    ids = np.repeat(np.arange(len(lengths)), lengths)
+    return ids if isinstance(ends, np.ndarray) else ends.new_tensor(ids)
 
 
 def segment_positions(ids):

@@ -6,7 +6,7 @@ import torch
 
 from compare import assert_equal
 from mha import reference
-from mha.masks import causal, segment_positions, segments
+from mha.masks import causal, segment_ids, segment_positions, segments
 
 DOCUMENTS = [3, 1, 5]
 IDS = np.repeat([4, 9, 2], DOCUMENTS)
@@ -95,3 +95,18 @@ def test_explain():
 def test_errors(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_ids_of_documents_by_where_they_begin():
+    assert segment_ids([0, 3, 3, 4, 9]).tolist() == [0, 0, 0, 2, 3, 3, 3, 3, 3]
+    assert segment_ids([0]).tolist() == []
+    tensor = segment_ids(torch.tensor([0, 2, 5], dtype=torch.int32))
+    assert tensor.tolist() == [0, 0, 1, 1, 1]
+    see = segments(segment_ids([0, 1, 1, 3]), segment_ids([0, 2, 4, 4])).dense(3, 4)
+    assert_equal(see, [[True, True, False, False], [False] * 4, [False] * 4])
+
+
+@pytest.mark.parametrize("offsets", [[], [1, 3], [0, 4, 3]], ids=str)
+def test_offsets_that_are_none_are_named(offsets):
+    with pytest.raises(ValueError, match=r"offsets is .*: expected 0, then where each document ends, in order"):
+        segment_ids(offsets)
