@@ -104,6 +104,18 @@ def test_any_number_of_parts(parts, sinks):
     judge(found, q, k, v, mask=mask, sinks=sinks)
 
 
+def test_a_part_without_keys_is_not_worked_on(monkeypatch):
+    made, outputs = [], operator._outputs
+    monkeypatch.setattr(operator, "_outputs", lambda *sizes: made.append(outputs(*sizes)) or made[-1])
+    q, k, v = draw(2, (2, 1), 1, 133, 256)
+    n = torch.tensor([133, 17])  # 9 tiles, and 2
+    operator.decode(q, k, v, None, None, n, None, None, None, None, 1 / 16, None, "ieee", 4)
+    _, (part_out, part_lse) = made
+    written = [[True, True], [True, True], [True, False], [False, False]]  # by part and sample; 9 tiles make 3 threes
+    for x in (part_out[..., 0], part_lse):
+        assert_equal(~x.isnan(), torch.tensor(written)[:, :, None, None].expand(4, 2, 2, 1))
+
+
 def test_parts_are_merged_as_the_reference_merges():
     q, k, v = draw(2, (4, 2), 3, 90, 24)
     halves = [kernels.decode_attention_lse(q, k[:, :, part], v[:, :, part]) for part in (slice(0, 37), slice(37, 90))]

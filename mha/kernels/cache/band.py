@@ -19,7 +19,7 @@ class Band(NamedTuple):
 
     left: int | None = None
     right: int | None = None
-    lengths: torch.Tensor | None = None
+    lengths: "torch.Tensor | None" = None
 
     def __and__(self, other):
         return Band(*(_smaller(*pair) for pair in zip(self, other, strict=True)))

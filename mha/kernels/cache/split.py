@@ -114,7 +114,7 @@ def split_kernel(
         scores = tl.dot(q_tile, tl.trans(k_tile), input_precision=PRECISION) * scale  # [BM, BN]
         if softcap is not None:
             scores = softcap * tanh(scores / softcap)
-        see = (j >= row_low[:, None]) & (j < tl.minimum(row_high, end)[:, None])
+        see = (j >= row_low[:, None]) & (j < row_high[:, None])
         scores = tl.where(see, scores * LOG2_E, float("-inf"))
 
         new_top = tl.maximum(top, tl.max(scores, 1))
