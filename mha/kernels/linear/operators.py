@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 
 from mha.kernels.layout import with_unit_stride
 from mha.kernels.linear.outputs import outputs
@@ -37,7 +38,7 @@ def forward(
     k: torch.Tensor,
     v: torch.Tensor,
     first: torch.Tensor,
-    log_decay: torch.Tensor | None,
+    log_decay: "torch.Tensor | None",
     precision: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the output (b, h, n, e) and the last state (b, h, d, e) from the first."""
@@ -58,36 +59,46 @@ def backward(
     k: torch.Tensor,
     v: torch.Tensor,
     first: torch.Tensor,
-    log_decay: torch.Tensor | None,
+    log_decay: "torch.Tensor | None",
     d_out: torch.Tensor,
     d_last: torch.Tensor,
+    of_decay: bool,
     precision: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the gradients of q, k, v, the first state and the decay; that of no decay is empty.
-
-    A decay of a token acts on every pair that it lies between: its gradient sums, over the tokens from it on, what
-    their queries have got less what their keys have.
-    """
+    """Return the gradients of q, k, v and the first state, and with `of_decay` that of the decay, else an empty one."""
     q, k, v, d_out = map(with_unit_stride, (q, k, v, d_out))
     options = {"size": size_of(q, v), "precision": precision}
-    every, last = states(k, v, log_decay, first.contiguous(), **options)
+    every, _ = states(k, v, log_decay, first.contiguous(), **options)
     d_every, d_first = states(q, d_out, log_decay, d_last.contiguous(), backward=True, **options)
-    exact = q.dtype if log_decay is None else torch.float32
+    exact = torch.float32 if of_decay else q.dtype
     dq = outputs(d_out, v, k, log_decay, every, transposed=True, dtype=exact, **options)
     dk = outputs(v, d_out, q, log_decay, d_every, backward=True, transposed=True, dtype=exact, **options)
     dv = outputs(k, q, d_out, log_decay, d_every, backward=True, **options)
-    if log_decay is None:
+    if not of_decay:
         return dq, dk, dv, d_first, first.new_empty(0)
-    kept = (q * dq).sum(-1) - (k * dk).sum(-1)
-    d_decay = kept.flip(-1).cumsum(-1).flip(-1) + (last * d_last).sum((-2, -1))[..., None]
+    entering = torch.cat([d_first[:, :, None], d_every[:, :, :-1]], 2)[:, :, : every.shape[2]]
+    taken = (q * dq).sum(-1) - (k * dk).sum(-1)
+    d_decay = gradient_of_decay(taken, (entering * every).sum((-2, -1)), options["size"].chunk)
     return dq.to(q.dtype), dk.to(k.dtype), dv, d_first, d_decay
 
 
+def gradient_of_decay(taken, entering, chunk):
+    """Return (b, h, n) from what each token takes off, and from what the first token of each chunk has.
+
+    The decay of a token acts on what was kept before and is read from it on. From one token to the next that loses what
+    the first one reads, q · dq, and gains what it keeps, k · dk. A sum over all tokens would lose its digits.
+    """
+    n, chunks = taken.shape[-1], entering.shape[-1]
+    taken = F.pad(taken, (0, chunks * chunk - n)).reshape(*entering.shape, chunk)
+    before = taken.cumsum(-1) - taken
+    return (entering[..., None] - before).flatten(-2)[..., :n].contiguous()
+
+
 @backward.register_fake
-def _(q, k, v, first, log_decay, d_out, d_last, precision):
+def _(q, k, v, first, log_decay, d_out, d_last, of_decay, precision):
     d_rows = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
     d_first = torch.empty_like(first, memory_format=torch.contiguous_format)
-    return *d_rows, d_first, first.new_empty(q.shape[:-1] if log_decay is not None else 0)
+    return *d_rows, d_first, first.new_empty(q.shape[:-1] if of_decay else 0)
 
 
 def keep(ctx, inputs, output):
@@ -97,8 +108,9 @@ def keep(ctx, inputs, output):
 
 def differentiate(ctx, d_out, d_last):
     q, k, v, first, log_decay = ctx.saved_tensors
-    *gradients, d_decay = backward(q, k, v, first, log_decay, d_out, d_last, ctx.precision)
-    return *gradients, None if log_decay is None else d_decay, None
+    of_decay = ctx.needs_input_grad[4]
+    *gradients, d_decay = backward(q, k, v, first, log_decay, d_out, d_last, of_decay, ctx.precision)
+    return *gradients, d_decay if of_decay else None, None
 
 
 def refuse(ctx, *gradients):
