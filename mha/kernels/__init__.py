@@ -7,21 +7,15 @@ Triton is loaded with the first name that is used.
 
 from importlib import import_module
 
-_HOMES = {
-    "BiasRule": "dot_product",
-    "Stats": "dot_product",
-    "alibi": "dot_product",
-    "attention": "dot_product",
-    "attention_stats": "dot_product",
-    "decode_attention": "cache",
-    "decode_attention_lse": "cache",
-    "linear_attention": "linear",
-    "paged_attention": "cache",
-    "paged_attention_lse": "cache",
+_ROOMS = {
+    "cache": ("decode_attention", "decode_attention_lse", "paged_attention", "paged_attention_lse"),
+    "dot_product": ("BiasRule", "Stats", "alibi", "attention", "attention_stats"),
+    "linear": ("linear_attention",),
 }
+_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
 _ELSEWHERE = {"attention_weights": "kernels never form the weights; mha.nn.attention_weights gives them"}
 
-__all__ = [*_HOMES]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name):
@@ -38,4 +32,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted(__all__)
+    return __all__

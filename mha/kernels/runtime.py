@@ -16,7 +16,7 @@ __all__ = ["CPU_STANDS_FOR", "architecture", "check_device", "interpreted", "jit
 
 def interpreted():
     """Tell whether this process runs kernels in Triton's interpreter."""
-    return isinstance(tl.cdiv, InterpretedFunction)
+    return type(tl.cdiv) is InterpretedFunction  # also where the documentation replaces triton
 
 
 @cache  # one compiled form of a function, whoever asks

@@ -22,8 +22,8 @@ def kernel_forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    bias: Tensor | None,
-    sinks: Tensor | None,
+    bias: "Tensor | None",
+    sinks: "Tensor | None",
     text: str,
     numbers: list[int],
     tables: list[Tensor],
@@ -31,7 +31,7 @@ def kernel_forward(
     precision: str,
     stats: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return output, lse, max_logit and entropy; without `stats` the last two are empty."""
+    """Return output, lse in base 2, max_logit and entropy; without `stats` the last two are empty."""
     problem = _problem(q, k, v, bias, sinks, text, numbers, tables, scale, precision, ("forward",))
     out, lse, *found = forward(q, k, v, problem, stats=stats)
     return out, lse, *(found if stats else _nothing(lse, 2))
@@ -47,12 +47,12 @@ def _(q, k, v, bias, sinks, text, numbers, tables, scale, precision, stats):
 @torch.library.custom_op("mha::kernel_backward", mutates_args=())
 def kernel_backward(
     d_out: Tensor,
-    d_lse: Tensor | None,
+    d_lse: "Tensor | None",
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    bias: Tensor | None,
-    sinks: Tensor | None,
+    bias: "Tensor | None",
+    sinks: "Tensor | None",
     out: Tensor,
     lse: Tensor,
     text: str,
