@@ -38,7 +38,7 @@ def check_device(**tensors):
         if given[name] != given[first]:
             raise ValueError(f"{name} is on {given[name]} and {first} is on {given[first]}: expected one device")
     device = given[first]
-    if device.type == "cpu" and _cpu_stands_for() is None:
+    if device.type == "cpu" and architecture(device) is None:
         raise ValueError(
             f"{first} is on the CPU: kernels take CUDA tensors; mha.nn takes these, and so does Triton's slow"
             " interpreter if the environment holds TRITON_INTERPRET=1 before triton is first imported"
@@ -47,17 +47,13 @@ def check_device(**tensors):
         raise ValueError(f"{first} is on {device}: expected CUDA tensors")
 
 
+@torch.compiler.assume_constant_result  # torch.compile need not trace how it is found out
 def architecture(device):
     """Return the compute capability of a device as two digits: 75 Turing, 80 Ampere, 90 Hopper, 100 Blackwell."""
     if device.type == "cpu":
-        return _cpu_stands_for()
-    properties = torch.cuda.get_device_properties(device)  # which torch.compile knows, unlike get_device_capability
-    return 10 * properties.major + properties.minor
-
-
-@torch.compiler.assume_constant_result  # it traces no ContextVar
-def _cpu_stands_for():
-    return CPU_STANDS_FOR.get()
+        return CPU_STANDS_FOR.get()
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
 
 
 if interpreted():
