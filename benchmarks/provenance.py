@@ -3,6 +3,7 @@
 import datetime
 import json
 import platform
+import shutil
 import subprocess
 import sys
 from importlib import metadata
@@ -16,13 +17,19 @@ def provenance(packages=("numpy", "torch")):
     return {
         "command": " ".join(["python", *sys.argv]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "commit": subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-        ).stdout.strip(),
+        "commit": commit(),
         "python": platform.python_version(),
         "versions": {name: metadata.version(name) for name in packages},
         "processor": processor(),
     }
+
+
+def commit():
+    """Return the commit of the checkout; nothing where there is none."""
+    if shutil.which("git") is None:
+        return ""
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 def processor():
@@ -38,8 +45,8 @@ def save(name, result, *, note=""):
     write(name, {"provenance": provenance(), "note": note, **result})
 
 
-def write(name, content):
-    """Write what was measured, provenance and all."""
+def write(name, content, path=None):
+    """Write what was measured, provenance and all; to the file at `path` if there is one."""
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(content, indent=1, ensure_ascii=False)
-    (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    (path or RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
