@@ -49,6 +49,14 @@ def decode(architecture, width):
     kernels.decode_attention(q, k, v, mask=masks.causal & masks.lengths(torch.tensor([4001, 17])))
 
 
+def decode_drafts(architecture, width):
+    """Eight rows a head, eight heads that share their keys, in pages: 64 rows, of which some do not see all keys."""
+    q, pages, _ = tensors(architecture, width, n_q=8, n_k=16, heads=8, kv_heads=1)
+    pages = pages.repeat(256, 1, 1, 1)
+    table = torch.zeros(2, 256, dtype=torch.int32)
+    kernels.paged_attention(q, pages, pages, table, torch.tensor([4001, 17]), mask=masks.causal)
+
+
 def linear(architecture, width):
     """Forward and backward, with a state that is given and a decay."""
     learned = [x.requires_grad_() for x in tensors(architecture, width, kv_heads=4)]
@@ -57,4 +65,6 @@ def linear(architecture, width):
     torch.autograd.grad((out, last), learned, (torch.zeros_like(out), torch.zeros_like(last)))
 
 
-CALLS = {f.__name__: f for f in (forward, forward_without_mask, backward, every_option, stats, decode, linear)}
+CALLS = {
+    f.__name__: f for f in (forward, forward_without_mask, backward, every_option, stats, decode, decode_drafts, linear)
+}
