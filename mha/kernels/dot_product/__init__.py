@@ -6,6 +6,7 @@ has their dtype. Of float32, `precision` says how products are formed: "ieee" as
 tensor cores. Forward mode, `torch.func` and second derivatives are refused by name.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from mha import shapes
@@ -93,7 +94,9 @@ def _attend(q, k, v, bias, sinks, options, precision, stats):
     carried = taken_apart((call.mask, call.q_start, call.softcap, call.dropout, rule))
     found = kernel_forward(q, k, v, bias, sinks, *carried, call.scale, precision, stats)
     rows = call.weights_shape[:-1]
-    return [found[0].reshape(*rows, v.shape[-1]), *(x.reshape(rows) for x in found[1:] if stats)]
+    out, lse, *others = found
+    of_rows = (lse * math.log(2), *others) if stats else ()
+    return [out.reshape(*rows, v.shape[-1]), *(x.reshape(rows) for x in of_rows)]
 
 
 def _one_batch_axis(x, batch_shape):

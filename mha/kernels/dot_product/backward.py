@@ -2,7 +2,7 @@
 
     dq, dk, dv, dsinks = backward(d_out, q, k, v, out, lse, problem, d_lse=None)
 
-`out` and `lse` are what `forward` gave, d_out and d_lse the gradients of the loss by them; d_out may have any strides.
+`out` and `lse` (in base 2) are what `forward` gave, d_out and d_lse the gradients by them; d_out may have any strides.
 One program adds up dk and dv for one tile of keys, over all heads that read them, another one dq for one tile of
 queries: nothing is added atomically, so that the same call gives the same bits. dsinks is None without sinks.
 """

@@ -2,9 +2,10 @@
 
     dbias = bias_gradient(d_out, q, k, v, out, lse, problem, d_lse=None)
 
-One program owns one tile of the bias and walks every sample, head and tile of scores that reads it, so that nothing is
-added atomically and no array larger than the bias is written. The bias has n² entries or is shared by many pairs; no
-lists of tiles are made for it, and a tile in which no pair is visible costs its mask alone.
+One program owns one tile of the bias and walks every sample, head and tile of queries that reads it, so that nothing is
+added atomically and no array larger than the bias is written. A bias over pairs has n² entries: no lists of tiles are
+made for it, and a tile in which no pair is visible costs its mask alone. One that does not tell keys apart moves whole
+rows of scores, of whose gradients the sum is known without them.
 """
 
 import torch
@@ -13,7 +14,7 @@ import triton.language as tl
 
 from mha.kernels import runtime
 from mha.kernels.dot_product.backward import gradients
-from mha.kernels.dot_product.row_terms import row_terms
+from mha.kernels.dot_product.row_terms import row_terms, sum_of_score_gradients
 from mha.kernels.dot_product.scores import placed
 from mha.kernels.language import head_at, load_rows
 from mha.kernels.layout import is_wide, strides, unit_of, with_unit_stride
@@ -30,19 +31,22 @@ def bias_gradient(d_out, q, k, v, out, lse, problem, *, d_lse=None, size=None):
     if not lse.numel() * n_k:
         return d_bias.zero_()
     d_out = with_unit_stride(d_out)
+    of_rows = row_terms(d_out, out, lse, d_lse)
+    if bias.shape[3] == 1:
+        return sum_of_score_gradients(problem.sinks, lse, of_rows[1], d_lse)[..., None].sum_to_size(bias.shape).to(bias)
     unit = unit_of(q, k, v, d_out)
     size = size or tile_size("bias_gradient", runtime.architecture(q.device), max(d, e), itemsize=q.element_size())
-    each_sample, each_head, each_row, each_column = (own > 1 for own in bias.shape)
-    tiles = (-(-n_q // size.bm) if each_row else 1) * (-(-n_k // size.bn) if each_column else 1)
+    each_sample, each_head, each_row = (own > 1 for own in bias.shape[:3])
+    tiles = (-(-n_q // size.bm) if each_row else 1) * -(-n_k // size.bn)
     rule, added = problem.rules()
     bias_gradient_kernel[(tiles * bias.shape[0] * bias.shape[1],)](
-        q, k, v, d_out, *row_terms(d_out, out, lse, d_lse), d_bias,
+        q, k, v, d_out, *of_rows, d_bias,
         *(step for x in (q, k, v, d_out) for step in strides(x, unit)),
         *problem.bias_arguments(), problem.start, int(len(problem.start) > 1),
         *problem.base_2(), *problem.dropout_arguments(), problem.tables, problem.added_tables,
         batch, num_heads, num_heads // num_kv_heads, n_q, n_k,
         rule=rule, added=added, D=d, E=e, BD=padded(d), BE=padded(e), BM=size.bm, BN=size.bn,
-        EACH_SAMPLE=each_sample, EACH_HEAD=each_head, EACH_ROW=each_row, EACH_COLUMN=each_column,
+        EACH_SAMPLE=each_sample, EACH_HEAD=each_head, EACH_ROW=each_row,
         PRECISION=problem.precision, UNIT=unit, WIDE=is_wide(q, k, v, d_out, bias), **size.options(),
     )  # fmt: skip
     return d_bias
@@ -56,10 +60,10 @@ def bias_gradient_kernel(
     scale, cap, seed, p_drop, p, added_p, batch, num_heads, group, n_q, n_k,
     rule: tl.constexpr, added: tl.constexpr, D: tl.constexpr, E: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, EACH_SAMPLE: tl.constexpr, EACH_HEAD: tl.constexpr, EACH_ROW: tl.constexpr,
-    EACH_COLUMN: tl.constexpr, PRECISION: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
+    PRECISION: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    program = tl.program_id(0)
-    column, column_end, program = own_part(program, tl.cdiv(n_k, BN), EACH_COLUMN)
+    columns = tl.cdiv(n_k, BN)
+    column, program = tl.program_id(0) % columns, tl.program_id(0) // columns
     row, row_end, program = own_part(program, tl.cdiv(n_q, BM), EACH_ROW)
     own_h, h_end, program = own_part(program, num_heads, EACH_HEAD)
     own_b, b_end, program = own_part(program, batch, EACH_SAMPLE)
@@ -77,25 +81,20 @@ def bias_gradient_kernel(
             )  # fmt: skip
             of_keys = (k + head_at(b, h // group, k_b, k_h, UNIT), k_n, v + head_at(b, h // group, v_b, v_h, UNIT), v_n)
             for m in range(row, row_end):
-                for n in range(column, column_end):
-                    acc = add_tile(acc, m * BM, n * BN, of_rows, of_keys, seed, p_drop, num_heads, how, rule, added,
-                                   D, E, BD, BE, PRECISION, UNIT, WIDE)  # fmt: skip
+                acc = add_tile(acc, m * BM, column * BN, of_rows, of_keys, seed, p_drop, num_heads, how, rule, added,
+                               D, E, BD, BE, PRECISION, UNIT, WIDE)  # fmt: skip
 
-    i, rows, j, columns, place = tl.arange(0, BM)[:, None], 1, tl.arange(0, BN)[None, :], 1, 0
+    i, rows, j, place = tl.arange(0, BM)[:, None], 1, column * BN + tl.arange(0, BN)[None, :], 0
     if EACH_ROW:
         i, rows = row * BM + i, n_q
     else:
         acc = tl.sum(acc, 0, keep_dims=True) + tl.zeros_like(acc)
-    if EACH_COLUMN:
-        j, columns = column * BN + j, n_k
-    else:
-        acc = tl.sum(acc, 1, keep_dims=True) + tl.zeros_like(acc)
     if EACH_SAMPLE:
         place = own_b
     if EACH_HEAD:
         place = place * num_heads + own_h
-    at = d_bias + (tl.cast(place, tl.int64) * rows + i) * columns + j
-    tl.store(at, acc.to(d_bias.dtype.element_ty), mask=(i < rows) & (j < columns))
+    at = d_bias + (tl.cast(place, tl.int64) * rows + i) * n_k + j
+    tl.store(at, acc.to(d_bias.dtype.element_ty), mask=(i < rows) & (j < n_k))
 
 
 @triton.jit

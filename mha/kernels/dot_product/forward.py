@@ -3,7 +3,8 @@
     out, lse, max_logit, entropy = forward(q, k, v, problem, stats=False)
 
 of q (b, h, i, d), k (b, g, j, d) and v (b, g, j, e), each with its own strides. lse, max_logit and entropy are float32
-(b, h, i), natural logarithms; without `stats` the last two are None, and the output has the same bits.
+(b, h, i); without `stats` the last two are None, and the output has the same bits. max_logit and entropy are natural;
+lse is in base 2 as the scores are, log₂e times the reference's: the backward pass subtracts the very same number.
 """
 
 import torch
@@ -21,7 +22,7 @@ CACHE = 2**25  # bytes of keys and values that the programs of one moment may sh
 
 
 def forward(q, k, v, problem, *, stats=False):
-    """Return out (b, h, i, e) in q's dtype and the rows' lse, with `stats` also max_logit and entropy, else None."""
+    """Return out (b, h, i, e) in q's dtype, the rows' lse, with `stats` also max_logit and entropy, else None."""
     (batch, num_heads, n_q, d), (num_kv_heads, n_k, e) = q.shape, v.shape[1:]
     out = torch.empty(batch, num_heads, n_q, e, dtype=q.dtype, device=q.device)
     rows = [torch.empty(batch, num_heads, n_q, dtype=torch.float32, device=q.device) for _ in range(3 if stats else 1)]
@@ -102,7 +103,7 @@ def forward_kernel(
         total = total * tl.exp2(top - shift) + tl.exp2(sink - shift)
         top = higher
     total = tl.where(total == 0.0, 1.0, total)  # a row that sees nothing has acc 0 and top −inf
-    tl.store(lse + row, (top + tl.log2(total)) * LN_2, mask=is_row)
+    tl.store(lse + row, top + tl.log2(total), mask=is_row)
     if seed is not None:
         total *= 1.0 - p_drop
     acc /= total[:, None]

@@ -8,7 +8,7 @@ from mha.kernels.language import LOG2_E, head_at, load_rows
 from mha.kernels.layout import strides, unit_of
 from mha.kernels.tile_sizes import padded
 
-__all__ = ["row_terms", "row_terms_kernel", "sink_gradient"]
+__all__ = ["row_terms", "row_terms_kernel", "sink_gradient", "sum_of_score_gradients"]
 
 NUMBERS = 16384  # of the output that one program reads
 
@@ -27,9 +27,19 @@ def row_terms(d_out, out, lse, d_lse):
 
 
 def sink_gradient(sinks, lse, delta):
-    """Return −Σ p_sink · delta, the gradient of each head's sink; a row without key and sink has lse −∞."""
-    weights = torch.exp(sinks.float()[:, None] - lse)
-    return -torch.where(lse == -torch.inf, 0.0, weights * delta).sum((0, 2)).to(sinks.dtype)
+    """Return −Σ p_sink · delta over a head's rows: the gradient of its sink."""
+    return -_times_sink(delta, sinks, lse).sum((0, 2)).to(sinks.dtype)
+
+
+def sum_of_score_gradients(sinks, lse, delta, d_lse):
+    """Return the sum of the gradients of each row's scores: p_sink · delta + d_lse, 0 but for a sink and for lse."""
+    total = torch.zeros_like(delta) if sinks is None else _times_sink(delta, sinks, lse)
+    return total if d_lse is None else torch.where(lse == -torch.inf, 0.0, total + d_lse * LOG2_E.value)
+
+
+def _times_sink(delta, sinks, lse):
+    """Return delta times the weight of the sink; a row without key and sink has lse −∞."""
+    return torch.where(lse == -torch.inf, 0.0, torch.exp2(sinks.float()[:, None] * LOG2_E.value - lse) * delta)
 
 
 @triton.jit(do_not_specialize=["n_q"])
@@ -53,8 +63,8 @@ def row_terms_kernel(
     row, inside = head.to(tl.int64) * n_q + i, i < n_q
     mean = tl.sum(tl.where(rows == 0.0, 0.0, rows * d_rows), 1)
     if d_lse is not None:
-        mean -= tl.load(d_lse + row, mask=inside, other=0.0)
+        mean -= tl.load(d_lse + row, mask=inside, other=0.0) * LOG2_E  # lse counts in base 2
     tl.store(delta + row, mean, mask=inside)
     own = tl.load(lse + row, mask=inside, other=0.0)
-    own = tl.where(tl.abs(own) == float("inf"), tl.where(own < 0, float("inf"), float("nan")), own * LOG2_E)
+    own = tl.where(own == float("inf"), float("nan"), tl.where(own == -float("inf"), float("inf"), own))
     tl.store(shift + row, own + tl.sum(d_rows * 0.0, 1), mask=inside)
