@@ -87,7 +87,7 @@ export function sentence(state) {
     top: short(found.top[0]),
     factor: short(found.factor[0]),
     total: short(found.total[0]),
-    state: words[found.ready ? "ready" : "going"],
+    state: words[found.ready ? "told_ready" : "told_going"],
   });
 }
 

@@ -104,7 +104,7 @@ class Flash(Widget):
             i=i,
             query=self.tokens[i],
             **{name: short(found[name][0]) for name in ("top", "factor", "total")},
-            state=self.words["ready" if found["ready"] else "going"],
+            state=self.words["told_ready" if found["ready"] else "told_going"],
         )
 
     def alt(self):

@@ -7,7 +7,8 @@ import torch
 from compare import assert_equal
 from mha import cost, masks, reference
 from mha.kernels import teaching
-from mha.kernels.teaching.forward import BM, BN
+from mha.kernels.teaching.backward import backward
+from mha.kernels.teaching.forward import BM, BN, forward
 
 ULP = {torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 
@@ -39,8 +40,8 @@ def plain(q, k, v, d_out, mask):
 
 def kernels(q, k, v, d_out, *, causal, scale=None):
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    out, lse = teaching.forward(q, k, v, causal=causal, scale=scale)
-    return out, lse, *teaching.backward(q, k, v, out, lse, d_out, causal=causal, scale=scale)
+    out, lse = forward(q, k, v, causal=causal, scale=scale)
+    return out, lse, *backward(q, k, v, out, lse, d_out, causal=causal, scale=scale)
 
 
 def assert_within_budget(found, expected, same_precision, dtype, label):

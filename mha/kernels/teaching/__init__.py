@@ -3,9 +3,7 @@
 One width for queries, keys and values, a power of two from 16 to 128; as many key heads as query heads; causal or not.
 """
 
-from mha.kernels.teaching.backward import backward
 from mha.kernels.teaching.dot_product import attention
-from mha.kernels.teaching.forward import forward
 from mha.kernels.teaching.traffic import counted_traffic
 
-__all__ = ["attention", "backward", "counted_traffic", "forward"]
+__all__ = ["attention", "counted_traffic"]

@@ -18,7 +18,7 @@ def attention(
     mask=None,
     scale=None,
 ) -> "Float[Tensor, '*b h i d']":
-    """Mix the values of the visible keys, tile by tile.   Book: {eq}`online-softmax`.
+    """Mix the values of the visible keys, tile by tile.
 
     `mask` is None or `masks.causal`; what is hidden must be finite. A query that sees no key gets 0.
     """
