@@ -90,7 +90,9 @@ def _tile_size(q, rows, width):
     """Return the TileSize, with queries' rows enough for a group if they fit, so that keys are read once."""
     architecture = runtime.architecture(q.device)
     size = tile_size("decode", architecture, width, itemsize=q.element_size())
-    most = 64 if architecture >= 80 and width * q.element_size() <= 256 else size.bm
+    if q.element_size() == 4:
+        return size._replace(warps=8)  # products without tensor cores, and their operands, are in registers
+    most = 64 if architecture >= 80 and width <= 128 else size.bm
     bm = max(size.bm, min(triton.next_power_of_2(rows), most))
     return size if bm == size.bm else size._replace(bm=bm, bn=min(size.bn, 64), warps=8)
 
