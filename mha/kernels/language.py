@@ -51,11 +51,14 @@ def load_rows(
 @triton.jit
 def tanh(x):
     """Return tanh x to float32's precision everywhere: by a polynomial near 0, where 1 − e⁻²ˣ would cancel."""
-    z = x * x
-    near = ((((-5.70498872745e-3 * z + 2.06390887954e-2) * z - 5.37397155531e-2) * z + 1.33314422036e-1) * z - 3.33332819422e-1) * z * x + x  # fmt: skip  # noqa: E501
-    e = tl.exp2(-2.0 * 1.4426950408889634 * tl.abs(x))  # at most 1: no overflow
-    far = (1.0 - e) / (1.0 + e)
-    return tl.where(tl.abs(x) < 0.625, near, tl.where(x < 0, -far, far))
+    size = tl.abs(x)
+    small = tl.minimum(size, 0.625)
+    z = small * small
+    series = 2.06390887954e-2 - 5.70498872745e-3 * z
+    series = ((series * z - 5.37397155531e-2) * z + 1.33314422036e-1) * z - 3.33332819422e-1
+    e = tl.exp2(size * (-2.0 * 1.4426950408889634))  # at most 1: no overflow
+    result = tl.where(size < 0.625, small + small * z * series, (1.0 - e) / (1.0 + e))
+    return tl.where(x < 0.0, -result, result)
 
 
 @triton.jit

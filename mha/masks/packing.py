@@ -82,7 +82,8 @@ def segments(q_ids, k_ids=None):
 def segment_ids(offsets):
     """Return the id of each slot, 0, 1, …, of documents that lie one behind the other, n of them by n + 1 offsets.
 
-    Document m takes the slots from offsets[m] up to offsets[m + 1], and may be empty: what others call cu_seqlens. `segments(segment_ids(q_offsets), segment_ids(k_offsets))` is for keys that are others than the queries.
+    Document m takes the slots from offsets[m] up to offsets[m + 1], and may be empty; others say cu_seqlens. With keys
+    that are others than the queries, it is `segments(segment_ids(q_offsets), segment_ids(k_offsets))`.
     """
     ends = integers("offsets", offsets, "integers, where each document begins and the last one ends")
     values = in_numpy(ends)
