@@ -11,6 +11,7 @@ _ROOMS = {
     "cache": ("decode_attention", "decode_attention_lse", "paged_attention", "paged_attention_lse"),
     "dot_product": ("BiasRule", "Stats", "alibi", "attention", "attention_stats"),
     "linear": ("linear_attention",),
+    "sparse": ("sparse_attention",),
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}
 _ELSEWHERE = {"attention_weights": "kernels never form the weights; mha.nn.attention_weights gives them"}

@@ -22,6 +22,7 @@ mask                                   query i sees key j if
 `key_padding(keep)`                    keep[b, j]
 `segments(q_ids, k_ids)`               their ids are equal
 `dense(array)`                         the array says so, by slot
+`in_blocks(blocks, size)`              the block of slots i and j is listed
 `per_head(masks)`                      the mask of head h says so
 `shifted(mask, first)`                 the mask says so of i − first and j − first
 =====================================  =================================================================
@@ -46,6 +47,7 @@ from mha.masks.distances import (
 from mha.masks.evaluate import query_start, visible
 from mha.masks.grids import ShiftedWindow2d, Window2d, shifted_window2d, window2d
 from mha.masks.heads import PerHead, per_head
+from mha.masks.listed import InBlocks, in_blocks
 from mha.masks.packing import Segments, segment_ids, segment_positions, segments
 from mha.masks.padding import KeyPadding, Lengths, key_padding, lengths, padding_positions
 from mha.masks.places import GlobalTokens, Prefix, global_tokens, prefix
@@ -62,6 +64,7 @@ __all__ = [
     "from_mask_mod",
     "from_torch_mha",
     "global_tokens",
+    "in_blocks",
     "key_padding",
     "lengths",
     "log_strided",

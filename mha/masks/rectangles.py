@@ -3,6 +3,7 @@
 import numpy as np
 
 from mha.masks.blocks import RandomBlocks
+from mha.masks.listed import InBlocks
 from mha.masks.slots import Dense
 from mha.masks.spans import Table, Truth
 
@@ -15,6 +16,8 @@ def on_spans(mask, size, start):
         return _DenseByTile(mask, size, start)
     if isinstance(mask, RandomBlocks):
         return _Drawn(mask)
+    if isinstance(mask, InBlocks):
+        return _Listed(mask, start)
     return mask._rebuild(lambda part: on_spans(part, size, start), Table)
 
 
@@ -60,6 +63,17 @@ class _Drawn:
     def __call__(self, b, h, i, j):
         rows, columns = (((x % self.period + self.period) % self.period) // self.block for x in (i, j))
         return self.table.truth(b, h, rows, columns)
+
+
+class _Listed:
+    """Blocks that a table lists: the rule of `InBlocks` reads one entry; a span reads a rectangle."""
+
+    def __init__(self, mask, start):
+        self.size, self.start, self.table = mask.size, start, _Rectangles(mask.table)
+
+    def __call__(self, b, h, i, j):
+        first = self.start[b.lo] if len(self.start) > 1 else self.start[0]
+        return self.table.truth(b, h, (i - first) // self.size[0], j // self.size[1])
 
 
 def _by_tile(operator, table, size):

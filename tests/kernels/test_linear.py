@@ -232,7 +232,7 @@ def test_a_graph_of_one_piece_gives_the_same(backend):
         lambda *x: linear_attention(*x[:3], state=x[3], log_decay=x[4]), fullgraph=True, backend=backend
     )
     for n in (5, 4):  # the second time the graph has dynamic shapes
-        given = draw(n, 3, 2)
+        given = draw(n, 3, 4)
         found = results(lambda **x: compiled(*x.values()), given, *sent(given))
         for name, x in results(linear_attention, given, *sent(given)).items():
             assert_equal(found[name], x, label=name)

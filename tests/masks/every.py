@@ -36,6 +36,7 @@ def every(n_q, n_k, batch, heads):
         "window2d": masks.window2d(grid, 1),
         "shifted_window2d": masks.shifted_window2d(grid, (3, 2), (1, 1)),
         "per_head": masks.per_head([masks.causal, *[masks.window(2, 0)] * (heads - 1)]),
+        "in_blocks": masks.in_blocks(rng.random((batch, heads, -(-n_q // 5), -(-n_k // 3))) < 0.5, (5, 3)),
         "dense": masks.dense(table),
         "dense of queries": masks.dense(table[:1, :1, :, :1]),
         "dense of keys": masks.dense(table[:, :1, :1]),
