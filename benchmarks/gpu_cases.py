@@ -6,6 +6,7 @@ from functools import partial
 from multiprocessing import get_context
 
 import torch
+import torch.nn.functional as F
 
 from mha import kernels, masks, shapes
 from mha.dropout import Dropout
@@ -15,6 +16,7 @@ from mha.kernels.dot_product.problem import problem_of
 from mha.kernels.tile_sizes import TileSize
 
 BLOCK = 64
+PAGE = 16
 MASKS = {
     "full": lambda n: None,
     "causal": lambda n: masks.causal,
@@ -82,6 +84,8 @@ class Case:
             return partial(kernels.linear_attention, *tensors.values())
         if self.function == "decode_attention":
             return partial(kernels.decode_attention, *tensors.values(), **self.options())
+        if self.function == "paged_attention":
+            return partial(kernels.paged_attention, *in_pages(*tensors.values()), **self.options())
         if self.function == "attention":
             return partial(kernels.attention, **tensors, **self.options(), precision=self.precision)
         return self._one_pass(*(x.detach() for x in tensors.values()))
@@ -99,6 +103,19 @@ class Case:
         out = call()
         learned = [x for x in (*call.args, *call.keywords.values()) if getattr(x, "requires_grad", False)]
         return partial(torch.autograd.grad, out, learned, torch.randn_like(out), retain_graph=True)
+
+
+def in_pages(q, k, v):
+    """Return the arguments of paged_attention: these keys and values in pages that lie in random order."""
+    make = torch.Generator(q.device).manual_seed(1)
+    b, columns = len(q), -(-k.shape[2] // PAGE)
+    places = torch.randperm(b * columns, generator=make, device=q.device)
+    pages = []
+    for x in (k, v):
+        whole = F.pad(x, (0, 0, 0, columns * PAGE - x.shape[2]))
+        in_order = whole.unflatten(2, (columns, PAGE)).transpose(1, 2).flatten(0, 1)
+        pages.append(torch.empty_like(in_order).index_copy_(0, places, in_order))
+    return q, *pages, places.reshape(b, columns).int(), torch.full((b,), k.shape[2], device=q.device)
 
 
 def compile_all(cases, architecture, workers):

@@ -140,9 +140,14 @@ def judged(case):
     d_out = torch.randn_like(out)
     found = [out, *torch.autograd.grad(out, list(tensors.values()), d_out)]
     exact, low = (in_plain_torch(case, tensors, d_out, dtype) for dtype in (torch.float64, case.dtype))
+    return verdict(("out", *tensors), found, exact, low)
+
+
+def verdict(names, found, exact, low):
+    """Compare with float64; an error may be twice that of plain attention in the same precision, and 4 ulp."""
     errors = {}
-    for name, x, truth, fair in zip(("out", *tensors), found, exact, low, strict=True):
-        unit = torch.finfo(case.dtype).eps * 2.0 ** truth.abs().max().clamp(min=1e-30).log2().floor().item()
+    for name, x, truth, fair in zip(names, found, exact, low, strict=True):
+        unit = torch.finfo(fair.dtype).eps * 2.0 ** truth.abs().max().clamp(min=1e-30).log2().floor().item()
         error, plain_error = ((y.double() - truth).abs().max().item() for y in (x, fair))
         errors[name] = {"error": error, "budget": 2 * plain_error + 4 * unit}
     return {"ok": all(x["error"] <= x["budget"] for x in errors.values()), "errors": errors}
@@ -193,15 +198,26 @@ def shapes():
 
 
 def decoding():
-    """Time one new token against many: a read of all keys and values."""
-    n = 65 if TINY else 16384
-    for b in (1,) if TINY else (1, 8, 32):
-        case = Case(
-            "decode_attention", b, 4 if TINY else 32, 2 if TINY else 8, 1, n, WIDTHS[0], WIDTHS[0], LOW, gradient=False
-        )
+    """Compare a few rows with float64, then time one new token against many: a read of all keys and values."""
+    n, d = (65, 16) if TINY else (16384, 128)
+    few = Case(h=8, g=2, n_q=5, n_k=67 if TINY else 517, d=72, e=72, dtype=LOW, gradient=False)
+    many = replace(few, h=4 if TINY else 32, g=2 if TINY else 8, n_q=1, n_k=n, d=d, e=d)
+    functions = "decode_attention", "paged_attention"
+    checks = [replace(few, function=name, mask=mask) for name in functions for mask in ("causal", "window")]
+    timings = [replace(many, function=name, b=b) for name in functions for b in ((1,) if TINY else (1, 8, 32))]
+    compiled([*checks, *timings])
+    for case in checks:
+        yield case.label() | attempt(lambda case=case: judged_rows(case))
+    for case in timings:
         times = attempt(lambda case=case: milliseconds(case.call(DEVICE)))
         size = 2 * case.b * case.g * n * case.d * LOW.itemsize
         yield case.label() | times | ({"gb_per_s": round(size / times["ms"][0] / 1e6, 1)} if "ms" in times else {})
+
+
+def judged_rows(case):
+    out, tensors = case.call(DEVICE)(), case.tensors(DEVICE)
+    exact, low = (in_plain_torch(case, tensors, torch.zeros_like(out), dtype) for dtype in (torch.float64, LOW))
+    return verdict(("out",), [out], exact[:1], low[:1])
 
 
 def linear():
