@@ -197,26 +197,29 @@ def add_unusual(
     b, h, _, n_q, n_k, _, _, _, _, _, _, _ = how
     i, shift = i[:, None], tl.where(top == float("-inf"), 0.0, top)[:, None]  # [BM, 1]
     part = tl.arange(0, 16)[None, :]
-    for n in range(begin, end):
-        column = n
+    for strip in range(begin * (BN // 16), end * (BN // 16)):  # of 16 keys
+        column = strip // (BN // 16)
         if lists is not None:
-            column = tl.load(lists + n)
-        for within in range(BN):
-            j = tl.full([1, 1], 0, tl.int32) + column * BN + within
-            values = load_rows(v, j, tl.arange(0, BE)[None, :], v_n, n_k, E, True, False, UNIT, WIDE)
-            if tl.max(is_unusual(values).to(tl.int32)) > 0:
+            column = tl.load(lists + column)
+        first = column * BN + strip % (BN // 16) * 16
+        keys = first + tl.arange(0, 16)[:, None]
+        values = load_rows(v, keys, tl.arange(0, BE)[None, :], v_n, n_k, E, E != BE, False, UNIT, WIDE)
+        found = tl.max(is_unusual(values).to(tl.int32), 1)  # [16]
+        for within in range(16):
+            if tl.max(tl.where(tl.arange(0, 16) == within, found, 0)) > 0:
+                j = tl.full([1, 1], 0, tl.int32) + first + within
                 product = tl.zeros([BM, 1], tl.float32)
-                for first in range(0, BD, 16):
-                    rows = load_rows(q, i, first + part, q_n, n_q, D, True, False, UNIT, WIDE).to(tl.float32)
-                    key = load_rows(k, j, first + part, k_n, n_k, D, True, False, UNIT, WIDE).to(tl.float32)
+                for at_d in range(0, BD, 16):
+                    rows = load_rows(q, i, at_d + part, q_n, n_q, D, True, False, UNIT, WIDE).to(tl.float32)
+                    key = load_rows(k, j, at_d + part, k_n, n_k, D, True, False, UNIT, WIDE).to(tl.float32)
                     product += tl.sum(rows * key, 1)[:, None]
                 s = scores(product, i, j, how, rule, added, True, WIDE)
                 weight = tl.exp2(s - shift)
                 if seed is not None:
                     pair = ((b * num_heads + h).to(tl.int64) * n_q + i) * n_k + j
                     weight = tl.where(kept(tl.load(seed), pair, p_drop), weight, 0.0)
-                for first in range(0, BE, 16):
-                    e = first + part
+                for at_e in range(0, BE, 16):
+                    e = at_e + part
                     value = load_rows(v, j, e, v_n, n_k, E, True, False, UNIT, WIDE).to(tl.float32)
                     at = out + i.to(tl.int64) * out_n * UNIT + e  # [BM, 16]
                     mask = (s != float("-inf")) & is_unusual(value)
