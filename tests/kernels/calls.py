@@ -31,6 +31,7 @@ class Call:
     q_start: Any = None
     dropout: Dropout | None = None
     options: dict = field(default_factory=dict)  # of the kernels alone
+    noise: float | None = None  # what the kernels find in keys and values that no query of the group sees
 
     @property
     def weights_shape(self):
@@ -52,6 +53,17 @@ class Call:
     def visible(self):
         """Return which pairs take part: those that the mask shows and the bias does not hide."""
         return self.see() if self.bias is None else self.see() & (self.bias > -torch.inf)
+
+    def seen(self):
+        """Return which keys (b, g, j) some query of their group sees."""
+        return self.visible().any(2).unflatten(1, (self.k.shape[1], -1)).any(2)
+
+    def tensors(self):
+        """Return q, k and v as `attention` takes them."""
+        if self.noise is None:
+            return {"q": self.q, "k": self.k, "v": self.v}
+        unseen = ~self.seen()[..., None]
+        return {"q": self.q, "k": self.k.masked_fill(unseen, self.noise), "v": self.v.masked_fill(unseen, self.noise)}
 
     def factors(self):
         """Return what dropout multiplies the weights by, from NumPy's Philox."""

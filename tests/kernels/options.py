@@ -55,7 +55,7 @@ def call_of(row, seed):
     if row["stats"]:
         call.d_lse = normal(rng, batch, heads, n_q).float()
     if row["bias"] == "rule":
-        slopes = normal(rng, heads).abs().float()
+        slopes = 0.5 ** torch.arange(2, heads + 2)
         call.rule, call.bias = alibi(slopes), picture_of_alibi(call, slopes)
     elif row["bias"] != "none":
         call.bias = drawn_bias(rng, call.weights_shape, BIAS_AXES[row["bias"]]).to(dtype)
