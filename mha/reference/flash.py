@@ -40,10 +40,11 @@ def online_softmax(
     `see` says which pairs are visible; their scores and values alone enter the state.
     """
     see = np.broadcast_to(see, scores.shape)
-    scores, values = np.where(see, shapes.float64("scores", scores), -np.inf), shapes.float64("values", values)
+    scores = np.where(see, shapes.float64("scores", scores), -np.inf)
     top = np.maximum(state.top, scores.max(-1, initial=-np.inf))
-    state, exponentials = rescaled(state, top), np.exp(scores - _finite(top)[..., None])
-    return Running(top, state.total + exponentials.sum(-1), state.mixed + mix(exponentials, values, see))
+    old, exponentials = rescaled(state, top), np.exp(scores - _finite(top)[..., None])
+    mixed = mix(exponentials, shapes.float64("values", values), see)
+    return Running(top, old.total + exponentials.sum(-1), old.mixed + mixed)
 
 
 def finish(state: Running) -> "tuple[Float[Array, '*b i e'], Float[Array, '*b i']]":
@@ -69,7 +70,8 @@ def flash_attention(
     """
     call = shapes.check(q, k, v, mask=mask, scale=scale, q_start=q_start)
     q, k, v = shapes.float64("q", q), repeat_heads(k, call), repeat_heads(v, call)
-    output, lse = np.zeros((*call.weights_shape[:-1], v.shape[-1])), np.zeros(call.weights_shape[:-1])
+    lse = np.zeros(call.weights_shape[:-1])
+    output = np.zeros((*lse.shape, v.shape[-1]))
     for rows, tiles in _visible_tiles(call, tile):
         state = start(lse[..., rows].shape, v.shape[-1])
         for keys, see in tiles:
@@ -97,8 +99,8 @@ def flash_backward(
     `output` and `lse` are what `flash_attention` returned for these arguments.
     """
     call = shapes.check(q, k, v, mask=mask, scale=scale, q_start=q_start)
-    for name, x, shape in (("lse", lse, call.weights_shape[:-1]), ("d_output", d_output, output.shape)):
-        shapes.check_shape(name, x, shape)
+    shapes.check_shape("lse", lse, call.weights_shape[:-1])
+    shapes.check_shape("d_output", d_output, output.shape)
     all_q, all_k, all_v = shapes.float64("q", q), repeat_heads(k, call), repeat_heads(v, call)
     delta, lse = (d_output * output).sum(-1, keepdims=True), _finite(lse)[..., None]
     d_q, d_k, d_v = (np.zeros((*call.batch_shape, *x.shape[-3:])) for x in (all_q, all_k, all_v))
@@ -106,14 +108,16 @@ def flash_backward(
         q_tile, d_tile = all_q[..., rows, :], d_output[..., rows, :]
         for keys, see in tiles:
             k_tile, v_tile = all_k[..., keys, :], all_v[..., keys, :]
-            weights = np.exp(np.where(see, _scores(call, q_tile, k_tile) - lse[..., rows, :], -np.inf))
+            scores = _scores(call, q_tile, k_tile) - lse[..., rows, :]
+            weights = np.exp(np.where(see, scores, -np.inf))
             d_weights = np.einsum("...ie,...je->...ij", d_tile, v_tile)
             d_dots = call.scale * weights * np.where(see, d_weights - delta[..., rows, :], 0.0)
             d_q[..., rows, :] += mix(d_dots, k_tile, see)
             d_k[..., keys, :] += mix(_transposed(d_dots), q_tile, _transposed(see))
             d_v[..., keys, :] += mix(_transposed(weights), d_tile, _transposed(see))
     d_k, d_v = sum_groups(d_k, call), sum_groups(d_v, call)
-    return Gradients(summed_to(q.shape, d_q), summed_to(k.shape, d_k), summed_to(v.shape, d_v), None, None)
+    summed = (summed_to(x.shape, dx) for x, dx in ((q, d_q), (k, d_k), (v, d_v)))
+    return Gradients(*summed, bias=None, sinks=None)
 
 
 def _visible_tiles(call, tile):

@@ -6,6 +6,7 @@ import torch
 
 from compare import assert_equal
 from mha import cost, masks, reference
+from mha import kernels as kernels_of_the_package
 from mha.kernels import teaching
 from mha.kernels.teaching.backward import backward
 from mha.kernels.teaching.forward import BM, BN, forward
@@ -176,3 +177,15 @@ def test_a_causal_kernel_does_not_load_what_it_may_not_see():
         teaching.attention(q, k, v, mask=masks.causal)
     assert traffic.loaded == 4 * (3 * BM * 16 + 6 * 2 * BN * 16)
     assert traffic.stored == 4 * (3 * BM * 16 + 3 * BM)
+
+
+@pytest.mark.parametrize("mask", [None, masks.causal], ids=["no mask", "causal"])
+def test_the_full_kernels_say_the_same(mask):
+    q, k, v, d_out = draw(35, 67, 32, heads=(2, 3))
+    results = []
+    for attention in (teaching.attention, kernels_of_the_package.attention):
+        leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+        out = attention(*leaves, mask=mask)
+        results.append((out.detach(), *torch.autograd.grad(out, leaves, d_out)))
+    for ours, theirs in zip(*results, strict=True):
+        assert_equal(ours, theirs, atol=2.0**-23 * 64 * float(theirs.abs().max()))

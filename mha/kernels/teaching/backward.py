@@ -11,19 +11,20 @@ from mha.kernels.teaching.forward import BM, BN, finite, load_rows, store_rows, 
 
 
 @triton.jit
-def load_row_numbers(start, rows, count):
+def load_numbers(start, rows, count):
     return tl.load(start + rows, mask=rows < count, other=0.0)  # [rows]
 
 
 @triton.jit
 def weights_again(q, k, lse, rows, keys, n_q, n_k, scale, CAUSAL: tl.constexpr):
+    """Make a tile of weights from its scores and the log-sum-exp of its rows."""
     scores = tile_of_scores(q, k, rows, keys, n_q, n_k, scale, CAUSAL)  # [BM, BN]
     return tl.exp(scores - finite(lse)[:, None])  # [BM, BN]
 
 
 @triton.jit
 def gradient_of_scores(weights, d_out, v, delta):
-    """Send the gradient of the output back to the scores: delta is the mean that each row takes off."""
+    """Send the gradient of the output back to the scores; delta is the mean of each row."""
     d_weights = tl.dot(d_out, tl.trans(v), input_precision="ieee")  # [BM, BN]
     return (weights * (d_weights - delta[:, None])).to(v.dtype)  # [BM, BN]
 
@@ -36,8 +37,10 @@ def dkdv_kernel(
     """One program: BN keys of one head, against every query that sees them."""
     tiles = tl.cdiv(n_k, BN)
     head, tile = (tl.program_id(0) // tiles).to(tl.int64), tl.program_id(0) % tiles
-    q, d_out, lse, delta = q + head * n_q * D, d_out + head * n_q * D, lse + head * n_q, delta + head * n_q
-    k, v, dk, dv = k + head * n_k * D, v + head * n_k * D, dk + head * n_k * D, dv + head * n_k * D
+    q, d_out = q + head * n_q * D, d_out + head * n_q * D
+    lse, delta = lse + head * n_q, delta + head * n_q
+    k, v = k + head * n_k * D, v + head * n_k * D
+    dk, dv = dk + head * n_k * D, dv + head * n_k * D
 
     keys = tile * BN + tl.arange(0, BN)  # [BN]
     k_tile = load_rows(k, keys, n_k, D)  # [BN, D]
@@ -50,10 +53,12 @@ def dkdv_kernel(
         rows = first + tl.arange(0, BM)  # [BM]
         q_tile = load_rows(q, rows, n_q, D)  # [BM, D]
         d_tile = load_rows(d_out, rows, n_q, D)  # [BM, D]
-        lse_tile = load_row_numbers(lse, rows, n_q)  # [BM]
-        weights = weights_again(q_tile, k_tile, lse_tile, rows, keys, n_q, n_k, scale, CAUSAL)  # [BM, BN]
-        d_scores = gradient_of_scores(weights, d_tile, v_tile, load_row_numbers(delta, rows, n_q))  # [BM, BN]
-        dv_tile += tl.dot(tl.trans(weights).to(d_tile.dtype), d_tile, input_precision="ieee")
+        lse_tile = load_numbers(lse, rows, n_q)  # [BM]
+        delta_tile = load_numbers(delta, rows, n_q)  # [BM]
+        weights = weights_again(q_tile, k_tile, lse_tile, rows, keys, n_q, n_k, scale, CAUSAL)
+        d_scores = gradient_of_scores(weights, d_tile, v_tile, delta_tile)  # [BM, BN]
+        weights = weights.to(d_tile.dtype)  # [BM, BN]
+        dv_tile += tl.dot(tl.trans(weights), d_tile, input_precision="ieee")
         dk_tile += tl.dot(tl.trans(d_scores), q_tile, input_precision="ieee")
 
     store_rows(dk, keys, n_k, dk_tile * scale, D)
@@ -69,13 +74,14 @@ def dq_kernel(
     tiles = tl.cdiv(n_q, BM)
     head, tile = (tl.program_id(0) // tiles).to(tl.int64), tl.program_id(0) % tiles
     q, d_out, dq = q + head * n_q * D, d_out + head * n_q * D, dq + head * n_q * D
-    k, v, lse, delta = k + head * n_k * D, v + head * n_k * D, lse + head * n_q, delta + head * n_q
+    lse, delta = lse + head * n_q, delta + head * n_q
+    k, v = k + head * n_k * D, v + head * n_k * D
 
     rows = tile * BM + tl.arange(0, BM)  # [BM]
     q_tile = load_rows(q, rows, n_q, D)  # [BM, D]
     d_tile = load_rows(d_out, rows, n_q, D)  # [BM, D]
-    lse_tile = load_row_numbers(lse, rows, n_q)  # [BM]
-    delta_tile = load_row_numbers(delta, rows, n_q)  # [BM]
+    lse_tile = load_numbers(lse, rows, n_q)  # [BM]
+    delta_tile = load_numbers(delta, rows, n_q)  # [BM]
     dq_tile = tl.zeros([BM, D], tl.float32)  # [BM, D]
 
     end = tl.minimum(n_k, (tile + 1) * BM + n_k - n_q) if CAUSAL else n_k
@@ -83,8 +89,9 @@ def dq_kernel(
         keys = first + tl.arange(0, BN)  # [BN]
         k_tile = load_rows(k, keys, n_k, D)  # [BN, D]
         v_tile = load_rows(v, keys, n_k, D)  # [BN, D]
-        weights = weights_again(q_tile, k_tile, lse_tile, rows, keys, n_q, n_k, scale, CAUSAL)  # [BM, BN]
-        dq_tile += tl.dot(gradient_of_scores(weights, d_tile, v_tile, delta_tile), k_tile, input_precision="ieee")
+        weights = weights_again(q_tile, k_tile, lse_tile, rows, keys, n_q, n_k, scale, CAUSAL)
+        d_scores = gradient_of_scores(weights, d_tile, v_tile, delta_tile)  # [BM, BN]
+        dq_tile += tl.dot(d_scores, k_tile, input_precision="ieee")
 
     store_rows(dq, rows, n_q, dq_tile * scale, D)
 

@@ -10,23 +10,23 @@ BM, BN = 32, 32  # queries and keys of one tile
 @triton.jit
 def load_rows(start, rows, count, D: tl.constexpr):
     """Load some rows of a matrix of `count` rows; what lies beyond its end is 0."""
-    inside = rows[:, None] < count
-    return tl.load(start + rows[:, None] * D + tl.arange(0, D)[None, :], mask=inside, other=0.0)  # [rows, D]
+    pointers = start + rows[:, None] * D + tl.arange(0, D)[None, :]  # [rows, D]
+    return tl.load(pointers, mask=rows[:, None] < count, other=0.0)  # [rows, D]
 
 
 @triton.jit
 def store_rows(start, rows, count, values, D: tl.constexpr):
-    inside = rows[:, None] < count
-    tl.store(start + rows[:, None] * D + tl.arange(0, D)[None, :], values.to(start.dtype.element_ty), mask=inside)
+    pointers = start + rows[:, None] * D + tl.arange(0, D)[None, :]  # [rows, D]
+    tl.store(pointers, values.to(start.dtype.element_ty), mask=rows[:, None] < count)
 
 
 @triton.jit
 def tile_of_scores(q, k, rows, keys, n_q, n_k, scale, CAUSAL: tl.constexpr):
-    """Score some queries against some keys; a pair that is hidden, or beyond the end, gets −inf."""
+    """Score some queries against some keys; hidden pairs, and those beyond the end, get −inf."""
     scores = scale * tl.dot(q, tl.trans(k), input_precision="ieee")  # [BM, BN]
     visible = (rows[:, None] < n_q) & (keys[None, :] < n_k)  # [BM, BN]
     if CAUSAL:
-        visible &= keys[None, :] <= rows[:, None] + (n_k - n_q)  # the last query stands at the last key
+        visible &= keys[None, :] <= rows[:, None] + (n_k - n_q)  # aligned at the last key
     return tl.where(visible, scores, float("-inf"))
 
 
@@ -38,8 +38,9 @@ def finite(x):
 
 @triton.jit
 def forward_kernel(
-    q, k, v, out, lse, n_q, n_k, scale, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr
-):
+    q, k, v, out, lse, n_q, n_k, scale,
+    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr,
+):  # fmt: skip
     """One program: BM queries of one head, against every key that they see."""
     tiles = tl.cdiv(n_q, BM)
     head, tile = (tl.program_id(0) // tiles).to(tl.int64), tl.program_id(0) % tiles
@@ -50,19 +51,19 @@ def forward_kernel(
     q_tile = load_rows(q, rows, n_q, D)  # [BM, D]
     top = tl.full([BM], float("-inf"), tl.float32)  # [BM] the largest score so far
     total = tl.zeros([BM], tl.float32)  # [BM] the sum of exponentials so far
-    mixed = tl.zeros([BM, D], tl.float32)  # [BM, D] the values so far, each times its exponential
-
+    mixed = tl.zeros([BM, D], tl.float32)  # [BM, D] the values so far, weighted by them
     end = tl.minimum(n_k, (tile + 1) * BM + n_k - n_q) if CAUSAL else n_k
     for first in range(0, end, BN):
         keys = first + tl.arange(0, BN)  # [BN]
         k_tile = load_rows(k, keys, n_k, D)  # [BN, D]
         v_tile = load_rows(v, keys, n_k, D)  # [BN, D]
-        scores = tile_of_scores(q_tile, k_tile, rows, keys, n_q, n_k, scale, CAUSAL)  # [BM, BN]
+        scores = tile_of_scores(q_tile, k_tile, rows, keys, n_q, n_k, scale, CAUSAL)
         new_top = tl.maximum(top, tl.max(scores, 1))  # [BM]
         factor = tl.exp(top - finite(new_top))  # [BM]
         weights = tl.exp(scores - finite(new_top)[:, None])  # [BM, BN]
         total = total * factor + tl.sum(weights, 1)
-        mixed = mixed * factor[:, None] + tl.dot(weights.to(v_tile.dtype), v_tile, input_precision="ieee")
+        mixed = mixed * factor[:, None]
+        mixed += tl.dot(weights.to(v_tile.dtype), v_tile, input_precision="ieee")
         top = new_top
 
     total = tl.where(total == 0, 1.0, total)
