@@ -14,6 +14,7 @@ from mha import kernels, masks, nn, reference
 from mha.kernels.cache import operator
 
 HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
+CLOSE = 8 * 2.0**-23  # two evaluations in float32 of numbers below 2, four units of rounding each
 
 
 def draw(batch, heads, n_q, n_k, width, value_width=None, dtype=SINGLE, layout="contiguous", seed=0):
@@ -281,7 +282,7 @@ def test_leading_axes(batch):
     q, k, v = (x.reshape(*batch, *x.shape[1:]) for x in draw(max(1, 3 * len(batch)), (4, 2), 2, 21, 16))
     found = kernels.decode_attention(q, k[:1] if batch else k, v, mask=masks.causal)
     expected = reference.attention(*(x.double().numpy() for x in (q, k[:1] if batch else k, v)), mask=masks.causal)
-    assert_equal(found, expected, atol=1e-6)
+    assert_equal(found, expected, atol=CLOSE)
 
 
 @torch.no_grad()
@@ -292,7 +293,23 @@ def test_serves_a_cache_of_the_torch_floor():
         arrays = (x.double().numpy() for x in (q, k, v))
         expected, theirs = reference.cached_attention(*arrays, theirs, mask=mask, softcap=2.0)
         out, ours = nn.cached_attention(q, k, v, ours, mask=mask, softcap=2.0, core=kernels.decode_attention)
-        assert_equal(out, expected, atol=1e-6)
+        assert_equal(out, expected, atol=CLOSE)
+
+
+@torch.no_grad()
+def test_serves_the_steps_of_a_layer():
+    cores = kernels.decode_attention, nn.attention
+    ours, theirs = (nn.MultiHeadAttention(24, 6, num_kv_heads=2, sinks=True, core=core).eval() for core in cores)
+    theirs.load_state_dict(ours.state_dict())
+    x, caches = normal(np.random.default_rng(0), 2, 7, 24).float(), [nn.Cache(), nn.Cache()]
+    for chunk in x.split([4, 1, 2], 1):
+        steps = [
+            layer.step(chunk, cache, mask=masks.causal) for layer, cache in zip((ours, theirs), caches, strict=True)
+        ]
+        (out, expected), caches = zip(*steps, strict=True)
+        assert_equal(out, expected, atol=CLOSE)
+    with pytest.raises(ValueError, match=r"bias is a Tensor: expected None; mha.kernels.attention takes it"):
+        ours.step(x[:, :1], caches[0], bias=torch.zeros(6, 1, 8))
 
 
 OPERANDS = {

@@ -15,12 +15,16 @@ __all__ = ["decode_attention", "decode_attention_lse", "paged_attention", "paged
 
 
 @hinted
-def decode_attention(q, k, v, **options) -> "Float[Tensor, '*b h i e']":
-    """Return the output of `attention` for few queries; a core for `mha.nn.cached_attention`.
+def decode_attention(q, k, v, *, bias=None, dropout=None, **options) -> "Float[Tensor, '*b h i e']":
+    """Return the output of `attention` for few queries: a core for the steps of a layer and for `cached_attention`.
 
     Options as there: mask (causal, window and lengths, joined by &), scale, softcap, sinks, q_start; and precision,
-    "ieee" or "tf32x3", how float32 is multiplied. All that a sample's lengths hide may hold anything.
+    "ieee" or "tf32x3", how float32 is multiplied. All that a sample's lengths hide may hold anything. A bias and
+    dropout are refused.
     """
+    for name, given in (("bias", bias), ("dropout", dropout)):
+        if given is not None:
+            raise ValueError(f"{name} is a {type(given).__name__}: expected None; mha.kernels.attention takes it")
     return decode_attention_lse(q, k, v, **options)[0]
 
 
