@@ -72,7 +72,9 @@ PATTERNS = {
 }
 
 
-@pytest.mark.parametrize(("name", "size"), [("Longformer", (16, 16)), ("BigBird", (8, 32)), ("Swin", (32, 16))])
+@pytest.mark.parametrize(
+    ("name", "size"), [("Longformer", (16, 16)), ("BigBird", (8, 32)), ("Swin", (32, 16))], ids=str
+)
 def test_tiles_of_published_patterns(name, size):
     mask = PATTERNS[name]
     tiles = mask.tiles(42, 42, size=size, refine=True)
