@@ -40,7 +40,7 @@ def compare(q, k, v, **options):
     assert stats.lse.dtype == torch.float32
 
 
-BATCHES = [((), (), ()), ((2,), (1,), ()), ((2, 3), (2, 3), (2, 3)), ((3, 1), (1, 2), (2,)), ((0,), (1,), (0,))]
+BATCHES = [((), (), ()), ((2,), (1,), ()), ((2, 1, 2), (1, 2), (2, 1, 1)), ((0,), (1,), (0,))]
 
 
 @pytest.mark.parametrize("batches", BATCHES, ids=str)
@@ -50,9 +50,9 @@ def test_any_number_of_leading_axes_broadcasts(batches):
 
 
 def test_masks_and_biases_go_with_the_leading_axes():
-    q, k, v = tensors((2, 3), (3,), (1, 3), n_q=5, n_k=7)
+    q, k, v = tensors((2, 1), (3,), (1, 3), n_q=5, n_k=7)
     compare(q, k, v, mask=masks.lengths([7, 5, 0, 1, 2, 3]) & masks.causal)
-    for shape in [(7,), (5, 1), (2, 1, 1), (1, 1, 2, 5, 7), (3, 1, 5, 7), (2, 1, 2, 1, 7), (2, 3, 2, 5, 7)]:
+    for shape in [(7,), (2, 1, 1), (3, 1, 5, 7), (2, 1, 2, 1, 7)]:
         compare(q, k, v, bias=draw(*shape), sinks=draw(2))
 
 

@@ -45,6 +45,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lengths", "of each head", "dropout"])
 def test_opcheck_finds_nothing(name):
     options = dict(OPTIONS[name])
@@ -61,6 +62,7 @@ def test_opcheck_finds_nothing(name):
         torch.library.opcheck(kernel_backward, (*given, *carried, 0.4, "ieee", False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "backend"), list(zip(OPTIONS, cycle(["inductor", "aot_eager"]), strict=False)))
 def test_a_graph_of_one_piece_gives_the_same(name, backend):
     def call(q, k, v):
@@ -153,6 +155,17 @@ def test_gradients_sum_over_what_was_broadcast():
     found = gradients(kernels.attention, inputs, d_out)
     for one, other in zip(found, gradients(nn.attention, inputs, d_out), strict=True):
         assert_equal(one, other, **CLOSE)
+
+
+@pytest.mark.parametrize("shape", [(N_K,), (2, N_Q, 1), (2, 1, 1, 1, N_K), (2, 2, 1, N_Q, N_K)], ids=str)
+def test_a_bias_of_any_shape_gets_its_gradient(shape):
+    q, k, v = draw(2, 2, 2, N_Q, 8), draw(2, 1, N_K, 8), draw(2, 1, N_K, 3)
+    bias, d_out = draw(*shape).requires_grad_(), draw(2, 2, 2, N_Q, 3)
+
+    def gradient(floor):
+        return torch.autograd.grad(floor.attention(q, k, v, mask=masks.causal, bias=bias), bias, d_out)[0]
+
+    assert_equal(gradient(kernels), gradient(nn), **CLOSE)
 
 
 def test_a_layer_learns_the_same_with_the_kernel_as_its_core():
