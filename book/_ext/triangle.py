@@ -32,11 +32,16 @@ class Code(NamedTuple):
 
 
 def public_name(root: Path, path: Path, name: str) -> str:
-    """The shortest import path: a floor that re-exports a function hides the file it is written in."""
-    *floor, stem = path.relative_to(root).with_suffix("").parts
-    door = path.with_name("__init__.py")
-    exported = door.exists() and re.search(rf"\b{name.partition('.')[0]}\b", door.read_text())
-    return ".".join([*floor, name] if exported or stem == "__init__" else [*floor, stem, name])
+    """The shortest import path: a floor, or a folder of it, that re-exports a function hides what it is written in."""
+    *folders, stem = path.relative_to(root).with_suffix("").parts
+    inner = [] if stem == "__init__" else [stem]
+    word, outermost = re.compile(rf"\b{name.partition('.')[0]}\b"), min(len(folders), 2)
+    for depth in range(len(folders), outermost - 1, -1):
+        door = root.joinpath(*folders[:depth], "__init__.py")
+        if not (door.exists() and word.search(door.read_text())):
+            break
+        folders, inner = folders[:depth], []
+    return ".".join([*folders, *inner, name])
 
 
 def floor_order(path: Path) -> tuple[int, Path]:
@@ -58,8 +63,13 @@ def cited(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def find_test(root: Path, path: Path, name: str) -> Path | None:
-    """The test file that mirrors `path` if it speaks of `name`, else the one beside it that does so most."""
+    """The test file that mirrors `path` if it speaks of `name`, else the one beside it that does so most.
+
+    A folder that has no mirror of its own is tested beside the mirror of the folder around it.
+    """
     mirror = root / "tests" / path.relative_to(root / "mha").with_name(f"test_{path.name}")
+    while not mirror.parent.exists():
+        mirror = mirror.parent.with_name(mirror.name)
     word = re.compile(rf"\b{name.rpartition('.')[2]}\b")
     beside = sorted(mirror.parent.glob("test_*.py"))
     mentions = {test: len(word.findall(test.read_text())) for test in beside}

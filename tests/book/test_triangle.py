@@ -80,6 +80,28 @@ def test_public_name_hides_the_file(build, tmp_path, monkeypatch):
     assert public_name(tmp_path, floor / "__init__.py", "here") == "mha.floor.here"
 
 
+def test_public_name_goes_up_to_the_floor(tmp_path):
+    from triangle import public_name
+
+    room = tmp_path / "mha/floor/room"
+    room.mkdir(parents=True)
+    for folder, names in ((room, "inner, shown"), (room.parent, "shown"), (room.parents[1], "shown")):
+        (folder / "__init__.py").write_text(f"from somewhere import {names}\n")
+    for path in (room / "stem.py", room / "__init__.py"):
+        assert public_name(tmp_path, path, "shown") == "mha.floor.shown", "what all of mha re-exports is of that floor"
+        assert public_name(tmp_path, path, "inner") == "mha.floor.room.inner"
+    assert public_name(tmp_path, room / "stem.py", "hidden") == "mha.floor.room.stem.hidden"
+    assert public_name(tmp_path, room.parents[1] / "alone.py", "shown") == "mha.shown"
+
+
+def test_a_folder_without_a_mirror_is_tested_beside_the_one_around_it(build):
+    inside = {"mha/floor/__init__.py": "", "mha/floor/room/__init__.py": MODULE, "tests/floor/test_all.py": TEST}
+    page = PAGE.replace("mha.floor.mean", "mha.floor.room.mean")
+    built = build({"index.md": page} | inside, ["triangle"])
+    assert not built.warnings
+    assert 'href="_static/tests/floor/test_all.py.txt"' in built.pages["index"]
+
+
 def test_methods_are_read(build, tmp_path):
     from triangle import cited
 

@@ -37,7 +37,7 @@ class BiasRule:
 
 
 def alibi(slopes: torch.Tensor) -> BiasRule:
-    """Return the bias −slopes[h] · |i − j| of Press et al. (2022): one slope per query head."""
+    """Return the bias `−slopes[h] · |i − j|` of Press et al. (2022): one slope per query head."""
     return BiasRule(alibi_bias, slopes)
 
 
