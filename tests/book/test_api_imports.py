@@ -1,4 +1,4 @@
-"""The API page is built without torch and triton: the package must import with the libraries mocked that the page mocks."""
+"""The API page is built without torch and triton: the package must import with what the page mocks."""
 
 import subprocess
 import sys
