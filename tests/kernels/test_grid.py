@@ -7,16 +7,14 @@ from kernels.judge import check
 from mha import kernels
 from pairwise import pairwise
 
-ROWS = pairwise(options.FACTORS)
 FAST = 30  # the first rows hold the most pairs
 
 
-def _cases():
-    for number, row in enumerate(ROWS):
-        name = f"{number} {row['mask']}, {str(row['dtype']).removeprefix('torch.')}, {row['n_q']}×{row['n_k']}"
-        yield pytest.param(row, number, id=name, marks=[] if number < FAST else pytest.mark.slow)
+def _case(number, row):
+    name = f"{number} {row['mask']}, {str(row['dtype']).removeprefix('torch.')}, {row['n_q']}×{row['n_k']}"
+    return pytest.param(row, number, id=name, marks=[] if number < FAST else pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("row", "seed"), _cases())
+@pytest.mark.parametrize(("row", "seed"), [_case(*numbered) for numbered in enumerate(pairwise(options.FACTORS))])
 def test_options_meet(row, seed):
     check(options.call_of(row, seed), kernels)
