@@ -99,6 +99,13 @@ export function alt(state) {
   return `${settings} ${sentence(state)}`;
 }
 
+// Where the tile lies whose first query is i and first key j.
+function box(n, side, i, j) {
+  const cell = SIZE / n;
+  const [width, height] = [j, i].map((first) => (Math.min(first + side, n) - first) * cell);
+  return { x: LEFT + j * cell, y: TOP + i * cell, width, height };
+}
+
 function map({ tokens, side, causal, words }, found) {
   const n = tokens.length;
   const cell = SIZE / n;
@@ -116,16 +123,19 @@ function map({ tokens, side, causal, words }, found) {
       if (causal && j > i) parts.push(tag("circle", { cx: x + cell / 2, cy: y + cell / 2, r: 1.2, "fill-opacity": 0.5 }));
       else {
         const shade = found.met[i][j] ? FAINT + (1 - FAINT) * found.weights[i][j] : 0;
-        const box = { x: x + 0.5, y: y + 0.5, width: cell - 1, height: cell - 1 };
-        parts.push(tag("rect", { ...box, class: "w", "fill-opacity": shade }));
+        const pair = { x: x + 0.5, y: y + 0.5, width: cell - 1, height: cell - 1 };
+        parts.push(tag("rect", { ...pair, class: "w", "fill-opacity": shade }));
       }
     }
   const cuts = [...range(Math.ceil(n / side)).map((tile) => tile * side), n];
   const lines = cuts.map((at) => `M${number(LEFT + at * cell)} ${TOP}v${SIZE}M${LEFT} ${number(TOP + at * cell)}h${SIZE}`);
   parts.push(tag("path", { d: lines.join(""), stroke: "currentColor", "stroke-opacity": 0.25 }));
-  const tile = { x: LEFT + found.key * cell, y: TOP + found.query * cell };
-  const [width, height] = [found.key, found.query].map((first) => (Math.min(first + side, n) - first) * cell);
-  parts.push(tag("rect", { ...tile, width, height, fill: "none", stroke: "currentColor", "stroke-width": 2.5, rx: 2 }));
+  const frame = { fill: "none", stroke: "currentColor", "stroke-width": 2.5, rx: 2 };
+  parts.push(tag("rect", { ...box(n, side, found.query, found.key), ...frame }));
+  tiles({ tokens, side, causal }).forEach(([i, j], before) => {
+    const chosen = { "data-set": "step", "data-value": String(before + 1) };
+    parts.push(tag("rect", { ...box(n, side, i, j), "fill-opacity": 0, class: "pick", ...chosen }));
+  });
   return parts.join("");
 }
 

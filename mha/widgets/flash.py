@@ -149,11 +149,18 @@ class Flash(Widget):
             for at in (*range(0, n, self.side), n)
         )
         parts.append(tag("path", {"d": grid, "stroke": "currentColor", "stroke-opacity": 0.25}))
-        tile = {"x": LEFT + found["key"] * cell, "y": TOP + found["query"] * cell}
-        tile |= {"width": (min(found["key"] + self.side, n) - found["key"]) * cell}
-        tile |= {"height": (min(found["query"] + self.side, n) - found["query"]) * cell}
         frame = {"fill": "none", "stroke": "currentColor", "stroke-width": 2.5, "rx": 2}
-        return "".join([*parts, tag("rect", {**tile, **frame})])
+        parts.append(tag("rect", {**self.box(found["query"], found["key"]), **frame}))
+        for step, (i, j) in enumerate(self.tiles(), start=1):
+            chosen = {"data-set": "step", "data-value": str(step)}
+            parts.append(tag("rect", {**self.box(i, j), "fill-opacity": 0, "class": "pick", **chosen}))
+        return "".join(parts)
+
+    def box(self, i, j):
+        """Return where the tile lies whose first query is i and first key j."""
+        n, cell = len(self.tokens), SIZE / len(self.tokens)
+        width, height = ((min(first + self.side, n) - first) * cell for first in (j, i))
+        return {"x": LEFT + j * cell, "y": TOP + i * cell, "width": width, "height": height}
 
     def kept(self, found):
         """Write what is kept for each query of the tile."""

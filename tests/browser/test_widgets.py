@@ -10,7 +10,7 @@ import pytest
 
 from browser.visit import picture, served, still_controls, visit
 from mha import masks, reference
-from mha.widgets import Cost, DotProduct, HeadMaps, Heads, Lookup
+from mha.widgets import Cost, DotProduct, Flash, HeadMaps, Heads, Lookup
 
 pytestmark = pytest.mark.browser
 
@@ -63,6 +63,7 @@ def widgets():
         HeadMaps(TOKENS, maps, layer=2, head=1, query=6),
         Lookup(range(0, 24, 3), range(8), period=24, query=7.5),
         Cost("llama-3-8b", itemsize=4),
+        Flash(TOKENS, q[0], k[0], k[1, :, :2], step=2),
     ]
 
 
@@ -145,7 +146,7 @@ def test_live_picture_is_the_still(browser, folder):
 
 def test_click_on_the_picture_chooses(browser, folder):
     with visit(browser, f"file://{folder}/index.html") as (page, _):
-        dot_product, _, heads, head_maps, lookup, _ = page.locator(".mha-live").all()
+        dot_product, _, heads, head_maps, lookup, _, flash = page.locator(".mha-live").all()
         dot_product.locator("svg rect.pick[data-value='5']").click()
         assert "Query 5, “some”" in dot_product.locator("[aria-live]").inner_text()
         assert dot_product.get_by_role("radio").nth(5).is_checked()
@@ -160,6 +161,8 @@ def test_click_on_the_picture_chooses(browser, folder):
         assert (
             lookup.locator("[aria-live]").inner_text().startswith("Asked at 9 with temperature 0.10, the table answers")
         )
+        flash.locator("svg rect.pick[data-value='5']").click()
+        assert flash.locator("[aria-live]").inner_text().startswith("Step 5 of ")
 
 
 def test_arrow_keys_move_through_all_heads(browser, folder):
