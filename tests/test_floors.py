@@ -92,6 +92,13 @@ def test_the_call_goes_where_which_says(on_cuda, monkeypatch, architecture, chos
     assert options == {"mask": masks.causal}
 
 
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # Dynamo's own
+def test_a_graph_of_one_piece_chooses_too():
+    q, k, v = map(torch.from_numpy, (Q, K, V))
+    compiled = torch.compile(lambda q, k, v: mha.attention(q, k, v, mask=masks.causal), fullgraph=True, backend="eager")
+    assert_equal(compiled(q, k, v), nn.attention(q, k, v, mask=masks.causal), rtol=0.0, atol=1e-14)
+
+
 def test_mixed_libraries_are_refused():
     with pytest.raises(TypeError, match="k is a torch tensor and q is a NumPy array"):
         mha.attention(Q, torch.from_numpy(K), V)
