@@ -11,7 +11,7 @@ FAST = 30  # the first rows hold the most pairs
 
 
 def _case(number, row):
-    name = f"{number} {row['mask']}, {str(row['dtype']).removeprefix('torch.')}, {row['n_q']}×{row['n_k']}"
+    name = f"{number} {row['mask']}, {str(row['dtype']).removeprefix('torch.')}, {row['n_q']}x{row['n_k']}"
     return pytest.param(row, number, id=name, marks=[] if number < FAST else pytest.mark.slow)
 
 
