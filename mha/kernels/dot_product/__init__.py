@@ -1,9 +1,7 @@
 """Scaled dot-product attention as kernels: the arguments and the meaning of `mha.reference`, to the first derivative.
 
-No n² numbers are stored, and tiles that a mask hides are skipped, forward and backward. q, k and v are float16,
-bfloat16 or float32, all of one dtype, up to 256 wide, with any strides; logits and softmax are float32, and the output
-has their dtype. Of float32, `precision` says how products are formed: "ieee" as on a CPU, "tf32x3" by three products on
-tensor cores. Forward mode, `torch.func` and second derivatives are refused by name.
+The call is checked and its leading axes become one; `problem` says what the launches need, `operators` show them to
+torch, and `forward`, `backward` and `bias_gradient` launch them.
 """
 
 import math
@@ -48,7 +46,11 @@ def attention(
 ) -> "Float[Tensor, '*b h i e']":
     """Mix the values of the visible keys, weighted by a softmax of scale · q·k.   Book: {eq}`scaled-dot-product`
 
-    `bias` is a tensor, which gets its gradient, or a `BiasRule`. Hidden keys may hold anything.
+    q, k and v are float16, bfloat16 or float32, all of one dtype, up to 256 wide, with any strides; logits and softmax
+    are float32. No n² numbers are stored, and tiles that the mask hides are skipped, forward and backward. `bias` is a
+    tensor, which gets its gradient, or a `BiasRule`. Hidden keys may hold anything. `precision` says how float32 is
+    multiplied: "ieee" as on a CPU, "tf32x3" by three products on tensor cores. float64, forward mode, `torch.func` and
+    second derivatives are refused by name.
     """
     options = {"mask": mask, "scale": scale, "softcap": softcap, "q_start": q_start, "dropout": dropout}
     return _attend(q, k, v, bias, sinks, options, precision, stats=False)[0]
