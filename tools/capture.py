@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from mha.analysis import capture as record
 from mha.analysis.patterns import induction_score, previous_token_score, sink_score
 from mha.data import load, pretrained
 from mha.data.captures import pack_causal
@@ -20,6 +21,7 @@ from mha.models.probe import layer_heads
 
 HERE = Path(__file__).parent.parent / "mha" / "data" / "captures"
 SHOWN_WORDS, SCORED_WORDS, DRAWS = 20, 50, 5
+PASSAGE_TOKENS, LOWEST_EXPONENT = 64, -60
 
 
 def smollm2_sentence():
@@ -83,6 +85,47 @@ def smollm2_repeat():
         },
     }
     return model.tokens(shown[0]), arrays, about
+
+
+def smollm2_layer():
+    """One layer of the decoder on a passage; of all layers, how large numbers get and how small gradients."""
+    model, layer = pretrained("smollm2"), 18
+    numbers = model.encode(load("moby_dick")["text"][0][:1000])[:, :PASSAGE_TOKENS]
+    streams, calls = _one_training_pass(model.model, numbers)
+    products = [_visible_products(call) for call in calls]
+    gradients = {
+        "queries": [call.q.grad[..., 1:-1, :] for call in calls],
+        "scores": [_score_gradients(call) for call in calls],
+    }
+    arrays = {
+        "ids": numbers[0].numpy().astype(np.int32),
+        **{name: getattr(calls[layer], name)[0].detach().numpy().round(3) for name in "qkv"},
+        "largest_stream": np.array([float(x.abs().max()) for x in streams], np.float32),
+        "largest_product": np.array([float(x.abs().max()) for x in products], np.float32),
+        "largest_score": np.array([float(x.max()) / 8 for x in products], np.float32),
+        "exponents": np.arange(LOWEST_EXPONENT, 1),
+        **{f"{name}_by_exponent": _counts_by_exponent(found) for name, found in gradients.items()},
+    }
+    about = {
+        "model": model.describe(),
+        "sentence": model.tokenizer.decode(numbers[0].tolist()),
+        "from": f"Moby Dick, chapter 1, the first {PASSAGE_TOKENS} tokens",
+        "layer": layer,
+        "arrays": {
+            "ids": "token numbers; the first is the start token <|endoftext|>, shown as <start>",
+            "q": "queries of layer `layer`: (9 heads, length, 64), positions applied, rounded to three decimals",
+            "k": "keys: (3 heads, length, 64)",
+            "v": "values",
+            "largest_stream": "largest absolute value of what enters each layer: (30 layers,)",
+            "largest_product": "largest absolute q·k of each layer, visible pairs, before the scale",
+            "largest_score": "largest score of each layer, after the scale 1/8",
+            "exponents": "whole exponents e; the first takes what is below it, zeros too",
+            "queries_by_exponent": "how many gradients of queries have 2^e ≤ |gradient| < 2^(e+1): all layers, "
+            "all queries but the first and the last, whose gradients are 0",
+            "scores_by_exponent": "the same for gradients of scores, visible pairs of the same queries",
+        },
+    }
+    return model.tokens(numbers[0]), arrays, about
 
 
 def minilm_sentence():
@@ -196,6 +239,46 @@ def minilm_pair():
     return model.tokens(ids), {"ids": ids.numpy().astype(np.int32), "vectors": vectors.astype(np.float16)}, about
 
 
+def _one_training_pass(model, numbers):
+    """Return what enters each layer, and the calls of attention with the gradients of the mean loss of next tokens."""
+    streams = []
+    hooks = [
+        block.register_forward_pre_hook(lambda part, args: streams.append(args[0].detach())) for block in model.blocks
+    ]
+    with record(model) as seen:
+        logits = model(numbers)[0, :-1]
+    for hook in hooks:
+        hook.remove()
+    for call in seen.calls:
+        call.q.retain_grad()
+        call.heads.retain_grad()
+    torch.nn.functional.cross_entropy(logits, numbers[0, 1:]).backward()
+    return streams, seen.calls
+
+
+def _visible_products(call):
+    q, k = call.q.detach(), call.k.detach()
+    products = torch.einsum("bgrid,bgjd->bgrij", q.unflatten(1, (k.shape[1], -1)), k)
+    return products[..., torch.ones(products.shape[-2:], dtype=torch.bool).tril()]
+
+
+def _score_gradients(call):
+    """Return the gradients of the scores of visible pairs, from those of what the heads found."""
+    weights, found, d_found = (x.detach().double() for x in (call.weights, call.heads, call.heads.grad))
+    values = call.v.detach().double().repeat_interleave(call.q.shape[1] // call.v.shape[1], 1)
+    d_weights = d_found @ values.mT - (d_found * found).sum(-1, keepdim=True)
+    see = torch.ones(weights.shape[-2:], dtype=torch.bool).tril()
+    see[[0, -1]] = False  # one key alone, and no next token: gradients of 0
+    return (weights * d_weights)[..., see]
+
+
+def _counts_by_exponent(gradients):
+    sizes = np.abs(np.concatenate([x.detach().double().numpy().ravel() for x in gradients]))
+    with np.errstate(divide="ignore"):
+        exponents = np.maximum(np.floor(np.log2(sizes)), LOWEST_EXPONENT).astype(int)
+    return np.bincount(exponents - LOWEST_EXPONENT, minlength=1 - LOWEST_EXPONENT)
+
+
 def _common_words(tokenizer):
     """Return the token numbers of lower-case words that stand at least 20 times in Moby Dick and are one token."""
     text = " ".join(load("moby_dick")["text"]).split()
@@ -232,7 +315,15 @@ def _divergence(p, m):
     return (p * np.log(np.divide(p, m, where=p > 0, out=np.ones_like(p)))).sum(axis=-1)
 
 
-MAKERS = (minilm_pair, minilm_projections, minilm_sentence, minilm_words, smollm2_repeat, smollm2_sentence)
+MAKERS = (
+    minilm_pair,
+    minilm_projections,
+    minilm_sentence,
+    minilm_words,
+    smollm2_layer,
+    smollm2_repeat,
+    smollm2_sentence,
+)
 
 
 def main(*names):

@@ -17,18 +17,42 @@ from mha.reference.linear import (
 )
 from mha.reference.merging import merge
 from mha.reference.norm import rms_norm
+from mha.reference.precision import (
+    BFLOAT16,
+    FLOAT8_E4M3,
+    FLOAT8_E5M2,
+    FLOAT16,
+    FLOAT32,
+    FORMATS,
+    Format,
+    LossScale,
+    loss_scaling,
+    round_to,
+    scaled_rounding,
+    spacing,
+)
 from mha.reference.query_key_value import cross_attention, self_attention, soft_lookup
 from mha.reference.relative import relative_bias, relative_buckets
 from mha.reference.rotary import rotate
+from mha.reference.rounded import Stages, rounded_attention
 
 attention = hinted(dot_product.attention)
 attention_stats = hinted(dot_product.attention_stats)
 attention_weights = hinted(dot_product.attention_weights)
 
 __all__ = [
+    "BFLOAT16",
+    "FLOAT8_E4M3",
+    "FLOAT8_E5M2",
+    "FLOAT16",
+    "FLOAT32",
+    "FORMATS",
     "Cache",
+    "Format",
     "Gradients",
+    "LossScale",
     "Running",
+    "Stages",
     "Stats",
     "absorbed_attention",
     "attention",
@@ -51,6 +75,7 @@ __all__ = [
     "linear_attention",
     "linear_average",
     "log_sum_exp",
+    "loss_scaling",
     "merge",
     "multi_head_attention",
     "online_softmax",
@@ -62,11 +87,15 @@ __all__ = [
     "rescaled",
     "rms_norm",
     "rotate",
+    "round_to",
+    "rounded_attention",
+    "scaled_rounding",
     "self_attention",
     "soft_lookup",
     "softmax",
     "softmax_backward",
     "softmax_jacobian",
+    "spacing",
     "split_heads",
     "start",
 ]

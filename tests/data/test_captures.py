@@ -135,3 +135,21 @@ def test_sentence_shows_the_induction_head():
     assert result.tokens[row.argmax()] == "ocean"
     assert row.argmax() == first + 1
     assert row.max() > 0.9
+
+
+def test_largest_numbers_and_gradients_of_a_real_pass():
+    found = capture("smollm2_layer")
+    q, k = found["q"].astype(np.float64), np.repeat(found["k"].astype(np.float64), 3, axis=0)
+    products = np.einsum("hid,hjd->hij", q, k)[..., np.tri(64, dtype=bool)]
+    layer = found.about["layer"]
+    rounding = 0.0005 * (np.abs(q).sum(-1).max() + np.abs(k).sum(-1).max())
+    assert_equal(found["largest_product"][layer], np.abs(products).max(), atol=rounding, label="largest product")
+    assert_equal(found["largest_score"][layer], products.max() / 8, atol=rounding / 8, label="largest score")
+    assert found["largest_stream"].max() > 10_000 > 100 * found["largest_product"].max() / 8, (
+        "the stream is the large one"
+    )
+    pairs = 30 * 9 * (64 * 65 // 2 - 1 - 64)
+    for name, expected in (("queries", 30 * 9 * 62 * 64), ("scores", pairs)):
+        counts = found[f"{name}_by_exponent"]
+        assert counts.sum() == expected
+        assert found["exponents"][counts.argmax()] < -10, "most gradients are small"

@@ -14,7 +14,15 @@ from mha.data.unavailable import check_name
 
 __all__ = ["NAMES", "Capture", "capture", "pack_causal", "unpack_causal"]
 
-NAMES = ("minilm_pair", "minilm_projections", "minilm_sentence", "minilm_words", "smollm2_repeat", "smollm2_sentence")
+NAMES = (
+    "minilm_pair",
+    "minilm_projections",
+    "minilm_sentence",
+    "minilm_words",
+    "smollm2_layer",
+    "smollm2_repeat",
+    "smollm2_sentence",
+)
 
 
 @dataclass(frozen=True)
