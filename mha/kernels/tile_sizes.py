@@ -44,7 +44,7 @@ TABLE = {
     },
     "bias_gradient": {
         75: {64: (32, 32, 8, 1), 128: (32, 16, 8, 1), 256: (16, 16, 8, 1), 512: (16, 16, 8, 1)},
-        80: {64: (64, 32, 8, 1), 128: (64, 32, 8, 1), 256: (32, 32, 8, 1), 512: (16, 16, 8, 1)},
+        80: {64: (32, 32, 8, 1), 128: (32, 16, 8, 1), 256: (16, 16, 8, 1), 512: (16, 16, 8, 1)},
     },
     "decode": {  # queries: the heads of one group, at least 16
         75: {64: (16, 32, 4, 1), 128: (16, 16, 4, 1), 256: (16, 16, 8, 1), 512: (16, 16, 8, 1)},
@@ -56,15 +56,19 @@ TABLE = {
     },
 }
 
+# Scores of a tile that a thread holds at most where each takes registers of its own: for a bias, or for random bits.
+CROWDED = {"forward": 8, "dq": 8, "dkdv": 4}
+
 # Tiles in shared memory, (of queries' rows, of keys' rows): what stays there, and what every stage loads.
 HELD = {"forward": (1, 0), "dkdv": (0, 2), "dq": (2, 0), "bias_gradient": (2, 0), "decode": (1, 0), "linear": (2, 2)}
 STAGED = {"forward": (0, 2), "dkdv": (2, 0), "dq": (0, 2), "bias_gradient": (0, 2), "decode": (0, 2), "linear": (1, 0)}
 
 
-def tile_size(kernel, architecture, width, *, itemsize=2):
+def tile_size(kernel, architecture, width, *, itemsize=2, crowded=False):
     """Return the TileSize of a kernel for rows of `width` numbers of `itemsize` bytes; width is the wider of d and e.
 
-    The newest entry that is no newer than the device and fits its shared memory is taken.
+    The newest entry that is no newer than the device and fits its shared memory is taken; `crowded` makes it smaller,
+    for a call with a bias or dropout.
     """
     row = padded(width) * itemsize // 2
     limit = SHARED_MEMORY[_no_newer(SHARED_MEMORY, architecture)[0]]
@@ -72,8 +76,18 @@ def tile_size(kernel, architecture, width, *, itemsize=2):
         by_width = TABLE[kernel][entry]
         size = TileSize(*by_width[min(w for w in by_width if w >= row)])
         if shared_memory(kernel, architecture, size, row) <= limit:
-            return size
+            return smaller(kernel, size) if crowded else size
     raise ValueError(f"width is {width}: no tile of the {kernel} kernel fits the {limit} bytes of sm_{architecture}")
+
+
+def smaller(kernel, size):
+    """Return the TileSize with so few scores a thread as CROWDED allows; dkdv keeps its keys, the rows of products."""
+    while size.bm * size.bn > 32 * size.warps * CROWDED[kernel] and max(size[:2]) > 16:
+        if size.bm > 16 and (kernel == "dkdv" or size.bm > size.bn):
+            size = size._replace(bm=size.bm // 2)
+        else:
+            size = size._replace(bn=size.bn // 2)
+    return size
 
 
 def shared_memory(kernel, architecture, size, row):

@@ -37,8 +37,9 @@ def forward(q, k, v, problem, *, stats=False):
         *problem.bias_arguments(), problem.sinks, problem.start, int(len(problem.start) > 1), *lists.arguments(),
         num_heads, num_heads // num_kv_heads, heads_at_once(k, v, num_heads, lists), n_q, n_k,
         *problem.base_2(), *problem.dropout_arguments(), problem.tables, problem.added_tables, *problem.rules(),
-        D=d, E=e, BD=padded(d), BE=padded(e), BM=size.bm, BN=size.bn, STAGES=size.stages, PRECISION=problem.precision,
-        STATS=stats, IN_RUNS=lists.in_runs, UNIT=unit, WIDE=is_wide(q, k, v, problem.bias), **size.options(),
+        D=d, E=e, BD=padded(d), BE=padded(e), BM=size.bm, BN=size.bn, PRECISION=problem.precision, STATS=stats,
+        STAGES=1 if stats else size.stages,  # statistics take the registers that loading ahead would
+        IN_RUNS=lists.in_runs, UNIT=unit, WIDE=is_wide(q, k, v, problem.bias), **size.options(),
     )  # fmt: skip
     return out, lse, max_logit, entropy
 

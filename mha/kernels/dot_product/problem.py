@@ -92,7 +92,9 @@ def problem_of(call, q, k, v, *, bias=None, sinks=None, precision="ieee", sizes=
     """Return the Problem of a checked call; see the head of this file."""
     is_rule = isinstance(bias, BiasRule)
     width, itemsize = max(q.shape[-1], v.shape[-1]), q.element_size()
-    table = {name: tile_size(name, runtime.architecture(q.device), width, itemsize=itemsize) for name in passes}
+    crowded = bias is not None or call.dropout is not None
+    device = runtime.architecture(q.device)
+    table = {name: tile_size(name, device, width, itemsize=itemsize, crowded=crowded) for name in passes}
     chosen = table | (sizes or {})
     start = start_of(call, q.device)
     cuts = tuple((chosen[name][:2], name == "dkdv") for name in passes)
