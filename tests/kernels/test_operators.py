@@ -52,14 +52,15 @@ def test_opcheck_finds_nothing(name):
     sinks = options.get("sinks")
     sinks = None if sinks is None else sinks.clone().requires_grad_()
     start = torch.tensor([-1, 2]) if name == "lengths" else 2
-    carried = taken_apart((options.get("mask"), start, options.get("softcap"), options.get("dropout"), None))
-    given = *leaves(), None, sinks, *carried, 0.4, "ieee", True
+    carried = taken_apart((options.get("mask"), start, options.get("dropout"), None))
+    rest = 0.4, options.get("softcap"), "ieee"
+    given = *leaves(), None, sinks, *carried, *rest, True
     torch.library.opcheck(kernel_forward, given)
     with torch.no_grad():
         q, k, v, *_ = given
         out, lse, *_ = kernel_forward(*given)
         given = draw(1, 1, 1, 1).expand(out.shape), draw(*lse.shape), q, k, v, None, sinks, out, lse
-        torch.library.opcheck(kernel_backward, (*given, *carried, 0.4, "ieee", False))
+        torch.library.opcheck(kernel_backward, (*given, *carried, *rest, False))
 
 
 @pytest.mark.slow
@@ -95,6 +96,25 @@ def test_a_new_mask_of_the_same_structure_needs_no_new_graph():
             mask = masks.window(left, 0) & masks.lengths(torch.tensor([left, 7]))
             assert_equal(compiled(*inputs, mask=mask), kernels.attention(*inputs, mask=mask))
     assert len(graphs) <= 2  # the second takes the window's numbers as they come
+
+
+def test_numbers_and_sizes_may_change_from_call_to_call():
+    def call(q, k, v, mask, cap):
+        return kernels.attention(q, k, v, mask=mask, scale=0.1 * cap, softcap=cap)
+
+    compiled = torch.compile(call, fullgraph=True, backend="eager", dynamic=True)
+    with torch.no_grad():
+        for n_q, n_k, cap in [(5, 7, 1.0), (4, 6, 2.0), (1, 1, 3.0), (0, 3, 4.0), (3, 0, 5.0)]:
+            given = *leaves(n_q, n_k), masks.window(n_k, 0), cap
+            assert_equal(compiled(*given), call(*given))
+
+
+def test_autocast_changes_nothing():
+    inputs = leaves()
+    with torch.autocast("cpu", torch.bfloat16):
+        within = kernels.attention(*inputs)
+    assert within.dtype == torch.float32
+    assert_equal(within, kernels.attention(*inputs))
 
 
 @pytest.mark.parametrize("kind", ["expanded", "permuted", "of one number", "every second"])

@@ -93,8 +93,8 @@ def _attend(q, k, v, bias, sinks, options, precision, stats):
         raise ValueError(f"precision is {precision!r}: expected 'ieee' or 'tf32x3', how float32 is multiplied")
     q, k, v = (with_unit_stride(_one_batch_axis(x, call.batch_shape)) for x in (q, k, v))
     bias = None if bias is None else _four_axes(bias, call.batch_shape)
-    carried = taken_apart((call.mask, call.q_start, call.softcap, call.dropout, rule))
-    found = kernel_forward(q, k, v, bias, sinks, *carried, call.scale, precision, stats)
+    carried = taken_apart((call.mask, call.q_start, call.dropout, rule))
+    found = kernel_forward(q, k, v, bias, sinks, *carried, call.scale, call.softcap, precision, stats)
     rows = call.weights_shape[:-1]
     out, lse, *others = found
     of_rows = (lse * math.log(2), *others) if stats else ()
