@@ -1,5 +1,6 @@
 """The kernels of linear attention against float64: as good as plain torch in the same precision, gradients too."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -203,12 +204,10 @@ def test_strong_decay_forgets_and_stays_finite():
     assert_equal(log_decay.grad, torch.zeros(2, 1), atol=2.0**-24 * 4096)
 
 
-@pytest.mark.slow
 def test_offsets_beyond_32_bits():
     """48 rows 2²⁶ numbers apart: the detector of the interpreter stops at the first offset that 32 bits do not hold."""
-    far = [
-        torch.empty(3 * 2**30 + 4096, dtype=torch.float16).as_strided((1, 1, 48, 16), (0, 0, 2**26, 1)) for _ in "qkv"
-    ]
+    memory = [torch.from_numpy(np.empty(3 * 2**30 + 4096, np.float16)) for _ in "qkv"]  # 48 pages of each are touched
+    far = [x.as_strided((1, 1, 48, 16), (0, 0, 2**26, 1)) for x in memory]
     near = [x.detach() for name, x in draw(48, 16, 16, torch.float16, num_heads=1).items() if name in "qkv"]
     for one, other in zip(far, near, strict=True):
         one.copy_(other)
@@ -216,6 +215,7 @@ def test_offsets_beyond_32_bits():
         assert_equal(one, two)
 
 
+@pytest.mark.slow
 def test_opcheck_finds_nothing():
     given = draw(5, 3, 2)
     torch.library.opcheck(forward, (*given.values(), "ieee"))
@@ -225,6 +225,7 @@ def test_opcheck_finds_nothing():
         torch.library.opcheck(backward, (*list(given.values())[:4], None, d_out, d_last, False, "ieee"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_a_graph_of_one_piece_gives_the_same(backend):
     torch._dynamo.reset()

@@ -110,6 +110,7 @@ def test_the_options_are_those_of_attention():
         kernels.sparse_attention(q, k, v, blocks, size=16, is_causal=True)
 
 
+@pytest.mark.slow
 def test_in_one_graph():
     q, k, v, d_out = (torch.from_numpy(x).requires_grad_() for x in draw())
     listed = masks.in_blocks(PATTERNS["Longformer"].tiles(N_Q, N_K, size=(16, 16)))
