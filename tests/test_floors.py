@@ -76,6 +76,13 @@ def test_one_dtype_is_asked_for(on_cuda):
     assert mha.which(q, k, v, bias=bias.float()).floor == "kernels"
 
 
+def test_kernels_called_by_name_never_hand_a_call_on():
+    q, k, v = (torch.from_numpy(x).float() for x in (Q, K, V))
+    for function in (kernels.attention, kernels.attention_stats):
+        with pytest.raises(ValueError, match="q is on the CPU: kernels take CUDA tensors"):
+            function(q, k, v)
+
+
 def test_without_triton_nn_serves(on_cuda, monkeypatch):
     monkeypatch.setattr("mha.floors.HAS_TRITON", False)
     assert mha.which(*on_cuda()).refused["kernels"] == "triton is not installed"
