@@ -48,7 +48,7 @@ def check(call):
 MASKS = {
     "none": None,
     "causal": masks.causal,
-    "a band beside global tokens": masks.window(20, 4) | masks.global_tokens([0, 70]),  # full tiles with gaps
+    "a band beside a prefix": masks.window(40, 40) | masks.prefix(40),  # full tiles with a gap
     "every third": masks.causal & masks.strided(3),
     "packed": masks.causal & masks.segments(segment_ids([0, 13, 13, 37]), segment_ids([0, 77, 80, 101])),
     "heads of two kinds": masks.per_head([masks.causal, masks.window(3, 3)]),
