@@ -52,6 +52,7 @@ def row_terms_kernel(
 
     exp2(score − shift) is the weight: 0 in a row that sees nothing, NaN in one whose lse is +∞ or NaN, or whose
     gradient is not finite. So the other kernels may clean what they multiply by zero weights, and lose no NaN.
+    delta is made of the output as it was rounded: up to half an ulp of each entry, times d_out, is its error.
     """
     head = tl.program_id(0) // tl.cdiv(n_q, BM)
     i, e = tl.program_id(0) % tl.cdiv(n_q, BM) * BM + tl.arange(0, BM), tl.arange(0, BE)
