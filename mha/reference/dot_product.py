@@ -126,8 +126,8 @@ def with_sinks(scores, sinks):
 
 
 def mix(weights, values, see):
-    """Sum the values by their weights. What a row may not see never enters its sum, not even as 0 · NaN."""
-    values = np.where(see.any(-2)[..., None], values, 0.0)
+    """Sum the values by their weights. What a row may not see never enters its sum, not even as 0 · NaN or NaN · 0."""
+    weights, values = np.where(see, weights, 0.0), np.where(see.any(-2)[..., None], values, 0.0)
     if np.isfinite(values).all():
         return np.einsum("...ij,...je->...ie", weights, values)
     with np.errstate(invalid="ignore"):

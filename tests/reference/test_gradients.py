@@ -168,6 +168,21 @@ def test_junk_that_some_may_see_stays_with_them():
     assert_equal(dirty.k[:, :, 0], clean.k[:, :, 0], atol=atol)
 
 
+@pytest.mark.parametrize("options", [{}, {"softcap": 1.3}, {"sinks": draw(4, 1)}], ids=["plain", "softcap", "sinks"])
+@pytest.mark.parametrize("junk", ["q", "d_output"])
+def test_junk_in_a_row_reaches_only_the_keys_that_it_sees(junk, options):
+    rows = {"q": draw(0, 1, 1, 5, D), "d_output": draw(3, 1, 1, 5, E)}
+    k, v = draw(1, 1, 1, 7, D), draw(2, 1, 1, 7, E)
+    clean = attention_backward(**rows, k=k, v=v, mask=masks.window(1, 0), **options)
+    rows[junk][..., 1, :] = np.nan  # sees the keys 2 and 3
+    dirty = attention_backward(**rows, k=k, v=v, mask=masks.window(1, 0), **options)
+    others = [0, 1, 4, 5, 6]
+    for name in ("k", "v"):
+        assert_equal(getattr(dirty, name)[:, :, others], getattr(clean, name)[:, :, others], label=name)
+        assert np.isnan(getattr(dirty, name)[:, :, 2:4]).all()
+    assert_equal(dirty.q[:, :, [0, 2, 3, 4]], clean.q[:, :, [0, 2, 3, 4]])
+
+
 @pytest.mark.parametrize(("n_q", "n_k"), [(0, 3), (3, 0), (0, 0), (1, 1)])
 def test_short_lengths(n_q, n_k):
     q, k, v, d_output = draw(0, 2, 3, n_q, D), draw(1, 2, 3, n_k, D), draw(2, 2, 3, n_k, E), draw(3, 2, 3, n_q, E)
