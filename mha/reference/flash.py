@@ -116,8 +116,8 @@ def flash_backward(
             d_k[..., keys, :] += mix(_transposed(d_dots), q_tile, _transposed(see))
             d_v[..., keys, :] += mix(_transposed(weights), d_tile, _transposed(see))
     d_k, d_v = sum_groups(d_k, call), sum_groups(d_v, call)
-    summed = (summed_to(x.shape, dx) for x, dx in ((q, d_q), (k, d_k), (v, d_v)))
-    return Gradients(*summed, bias=None, sinks=None)
+    d_q, d_k, d_v = (summed_to(x.shape, dx) for x, dx in ((q, d_q), (k, d_k), (v, d_v)))
+    return Gradients(d_q, d_k, d_v, bias=None, sinks=None)
 
 
 def _visible_tiles(call, tile):
