@@ -31,6 +31,7 @@ from mha.kernels import runtime
 from mha.kernels.dot_product.bias_rule import BiasRule, function_named
 from mha.kernels.tile_lists import NO_LISTS, Lists, lists_of
 from mha.kernels.tile_sizes import TileSize, tile_size
+from mha.masks import Dense, InBlocks, RandomBlocks
 from mha.masks.arrays import in_numpy
 from mha.masks.source import rule_of, source_of
 
@@ -92,7 +93,7 @@ def problem_of(call, q, k, v, *, bias=None, sinks=None, precision="ieee", sizes=
     """Return the Problem of a checked call; see the head of this file."""
     is_rule = isinstance(bias, BiasRule)
     width, itemsize = max(q.shape[-1], v.shape[-1]), q.element_size()
-    crowded = bias is not None or call.dropout is not None
+    crowded = bias is not None or call.dropout is not None or _looks_up_pairs(call.mask)
     device = runtime.architecture(q.device)
     table = {name: tile_size(name, device, width, itemsize=itemsize, crowded=crowded) for name in passes}
     chosen = table | (sizes or {})
@@ -113,6 +114,13 @@ def problem_of(call, q, k, v, *, bias=None, sinks=None, precision="ieee", sizes=
         added=bias.name if is_rule else "",
         added_tables=bias.on(q.device) if is_rule else (),
         passes={name: Pass(chosen[name], of_pass) for name, of_pass in zip(passes, lists, strict=True)},
+    )
+
+
+def _looks_up_pairs(mask):
+    """Tell whether a term of a mask reads a table at each pair, which fills as many registers as a bias does."""
+    return isinstance(mask, (Dense, InBlocks, RandomBlocks)) or (
+        mask is not None and any(map(_looks_up_pairs, mask.parts()))
     )
 
 
