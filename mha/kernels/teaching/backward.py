@@ -101,10 +101,10 @@ def backward(q, k, v, out, lse, d_out, *, causal, scale):
     n_q, n_k, D = q.shape[-2], k.shape[-2], q.shape[-1]
     delta = (out.float() * d_out.float()).sum(-1)
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-    shared, sizes = (q, k, v, d_out, lse, delta), {"D": D, "BM": BM, "BN": BN, "CAUSAL": causal}
-    heads = q.shape[:-2].numel()
+    heads, shared = q.shape[:-2].numel(), (q, k, v, d_out, lse, delta)
+    options = {"D": D, "BM": BM, "BN": BN, "CAUSAL": causal, "enable_fp_fusion": True}
     if programs := heads * triton.cdiv(n_k, BN):
-        dkdv_kernel[(programs,)](*shared, dk, dv, n_q, n_k, scale, **sizes)
+        dkdv_kernel[(programs,)](*shared, dk, dv, n_q, n_k, scale, **options)
     if programs := heads * triton.cdiv(n_q, BM):
-        dq_kernel[(programs,)](*shared, dq, n_q, n_k, scale, **sizes)
+        dq_kernel[(programs,)](*shared, dq, n_q, n_k, scale, **options)
     return dq, dk, dv

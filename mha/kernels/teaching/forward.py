@@ -65,7 +65,6 @@ def forward_kernel(
         mixed = mixed * factor[:, None]
         mixed += tl.dot(weights.to(v_tile.dtype), v_tile, input_precision="ieee")
         top = new_top
-
     total = tl.where(total == 0, 1.0, total)
     store_rows(out, rows, n_q, mixed / total[:, None], D)
     tl.store(lse + rows, top + tl.log(total), mask=rows < n_q)
@@ -75,6 +74,7 @@ def forward(q, k, v, *, causal, scale):
     """Return the output and the log-sum-exp of each row. The tensors (…, length, D) are contiguous."""
     n_q, n_k, D = q.shape[-2], k.shape[-2], q.shape[-1]
     out, lse = torch.empty_like(q), torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
+    options = {"D": D, "BM": BM, "BN": BN, "CAUSAL": causal, "enable_fp_fusion": True}
     if programs := q.shape[:-2].numel() * triton.cdiv(n_q, BM):
-        forward_kernel[(programs,)](q, k, v, out, lse, n_q, n_k, scale, D=D, BM=BM, BN=BN, CAUSAL=causal)
+        forward_kernel[(programs,)](q, k, v, out, lse, n_q, n_k, scale, **options)
     return out, lse
