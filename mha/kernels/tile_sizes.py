@@ -73,8 +73,10 @@ def tile_size(kernel, architecture, width, *, itemsize=2, crowded=False):
     row = padded(width) * itemsize // 2
     limit = SHARED_MEMORY[_no_newer(SHARED_MEMORY, architecture)[0]]
     for entry in _no_newer(TABLE[kernel], architecture):
-        by_width = TABLE[kernel][entry]
-        size = TileSize(*by_width[min(w for w in by_width if w >= row)])
+        wide_enough = [most for most in TABLE[kernel][entry] if most >= row]
+        if not wide_enough:
+            continue
+        size = TileSize(*TABLE[kernel][entry][min(wide_enough)])
         if shared_memory(kernel, architecture, size, row) <= limit:
             return smaller(kernel, size) if crowded else size
     raise ValueError(f"width is {width}: no tile of the {kernel} kernel fits the {limit} bytes of sm_{architecture}")
