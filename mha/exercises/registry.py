@@ -3,7 +3,17 @@
 import difflib
 from importlib import import_module
 
-CHAPTERS = ("first_look", "query_key_value", "dot_product", "heads", "gradients", "cost", "grouped", "flash")
+CHAPTERS = (
+    "first_look",
+    "query_key_value",
+    "dot_product",
+    "heads",
+    "gradients",
+    "cost",
+    "grouped",
+    "flash",
+    "mixed_precision",
+)
 
 
 def registry():

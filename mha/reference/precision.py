@@ -58,15 +58,15 @@ FLOAT8_E4M3 = Format("float8_e4m3fn", 4, 3, has_infinity=False)
 FORMATS = (FLOAT32, FLOAT16, BFLOAT16, FLOAT8_E5M2, FLOAT8_E4M3)
 
 
-def spacing(x: "Float[Array, '*b']", format: Format) -> "Float[Array, '*b']":
-    """Return the distance between neighbours of `format` at x."""
-    _, exponent = np.frexp(np.maximum(np.abs(shapes.float64("x", x)), format.smallest_normal))
+def spacing(x, format: Format) -> "Float[Array, '*b']":
+    """Return the distance between neighbours of `format` at x, a number or an array."""
+    _, exponent = np.frexp(np.maximum(np.abs(_float64(x)), format.smallest_normal))
     return np.ldexp(1.0, exponent - 1 - format.fraction_bits)
 
 
-def round_to(x: "Float[Array, '*b']", format: Format) -> "Float[Array, '*b']":
-    """Return the nearest number of `format`, the even one of two equally near.   Book: {eq}`rounding-unit`."""
-    x = shapes.float64("x", x)
+def round_to(x, format: Format) -> "Float[Array, '*b']":
+    """Return the number of `format` nearest to x, the even one of two equally near.   Book: {eq}`rounding-unit`."""
+    x = _float64(x)
     step = spacing(np.where(np.isfinite(x), x, 0.0), format)
     rounded = np.rint(x / step) * step
     beyond = np.copysign(np.inf if format.has_infinity else np.nan, x)
@@ -105,3 +105,7 @@ def loss_scaling(
     if state.clean + 1 < interval:
         return LossScale(state.scale, state.clean + 1), unscaled
     return LossScale(state.scale * growth), unscaled
+
+
+def _float64(x):
+    return shapes.float64("x", x if hasattr(x, "detach") else np.asarray(x))

@@ -70,6 +70,13 @@ BREAKS = {
     ("grouped-4", "linear"): lambda q, w_k, latent: EXERCISES["grouped-4"].solve(q, w_k, latent + latent.mean()),
     ("grouped-5", "same-mean"): lambda *inputs: EXERCISES["grouped-5"].solve(*inputs) + 1,
     ("heads-6", "same-rows"): lambda w_o, order: w_o * 2,
+    ("mixed-precision-1", "within-the-roundoff"): lambda x, bits: x * 2,
+    ("mixed-precision-3", "fits"): lambda x, largest: np.full((len(x), 1, 1), 1e9),
+    ("mixed-precision-4", "starts-as-given"): lambda gradients, scale, interval: np.full(len(gradients), scale + 1),
+    ("mixed-precision-4", "powers-of-two"): lambda gradients, scale, interval: (
+        scale * np.arange(1, len(gradients) + 1.0)
+    ),
+    ("mixed-precision-5", "near-the-sum"): lambda x, bits: np.float64(9 * x.sum()),
 }
 
 

@@ -118,6 +118,14 @@ def test_a_planted_fault_is_seen(monkeypatch):
         test_numbers_stay_and_their_middles_go_to_the_even_one(FLOAT8_E4M3)
 
 
+def test_takes_a_number_and_refuses_what_is_none():
+    assert round_to(0.1, FLOAT8_E4M3) == 0.1015625
+    with pytest.raises(TypeError, match="x is a torch tensor"):
+        round_to(torch.ones(2), FLOAT16)
+    with pytest.raises(TypeError, match="x has dtype int64"):
+        round_to(np.arange(3), FLOAT16)
+
+
 def test_scaled_rounding_by_hand():
     """Largest 4: times 112 it is 448. Then 0.3 · 112 = 33.6, between 32 and 36, becomes 32, and 32 / 112 = 2/7."""
     assert_equal(scaled_rounding(np.array([4.0, 0.3]), FLOAT8_E4M3), [4.0, 2 / 7], rtol=1e-15)
