@@ -53,6 +53,19 @@ def test_a_rule_is_found_again_by_its_name():
     assert function_named(rule.name) is rule.function
 
 
+def test_a_rule_for_other_heads_is_refused():
+    with pytest.raises(ValueError, match="bias is a BiasRule for 3 heads and q has 2: expected as many"):
+        kernels.attention(*drawn(), bias=alibi(torch.ones(3)))
+
+
+def test_a_table_that_waits_for_a_gradient_is_refused():
+    rule = alibi(torch.ones(2, requires_grad=True))
+    with pytest.raises(ValueError, match=r"tables\[0\] of the BiasRule requires a gradient, and a rule has none"):
+        kernels.attention(*drawn(), bias=rule)
+    with torch.no_grad():
+        kernels.attention(*drawn(), bias=rule)
+
+
 def test_a_closure_is_refused():
     reach = 3
     with pytest.raises(ValueError, match="expected one that stands in a module, no closure"):

@@ -72,6 +72,17 @@ def test_the_last_axis_may_have_any_stride():
     compare(q, k, v)
 
 
+@pytest.mark.parametrize("sinks", [draw(4)[::2], draw(1).expand(2)], ids=["every other", "one for all"])
+def test_the_sinks_may_have_any_stride(sinks):
+    q, k, v = tensors()
+    compare(q, k, v, sinks=sinks)
+    leaf = sinks.detach().requires_grad_()
+    (found,) = torch.autograd.grad(kernels.attention(q, k, v, sinks=leaf).square().sum(), leaf)
+    plain = sinks.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(nn.attention(q, k, v, sinks=plain).square().sum(), plain)
+    assert_equal(found, expected, **CLOSE)
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_options_of_other_libraries_are_answered(name):
     q, k, v = tensors()

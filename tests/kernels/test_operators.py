@@ -1,5 +1,6 @@
 """The operators as torch sees them: checked by opcheck, traced in one piece, differentiated as eager mode does."""
 
+from contextlib import contextmanager
 from itertools import cycle
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from compare import assert_equal
 from mha import kernels, masks, nn
 from mha.dropout import Dropout
+from mha.kernels.dot_product import operators
 from mha.kernels.dot_product.operands import taken_apart
 from mha.kernels.dot_product.operators import kernel_backward, kernel_forward
 
@@ -43,6 +45,26 @@ OPTIONS = {
     "alibi": {"mask": masks.causal, "bias": kernels.alibi(draw(2).exp()), "q_start": torch.tensor([1, 4])},
     "bias": {"bias": draw(2, 1, N_K)},
 }
+
+
+def test_kernels_run_on_the_device_of_their_tensors(monkeypatch):
+    chosen, ran = [], []
+
+    @contextmanager
+    def device_of(x):
+        chosen.append(x.device)
+        yield
+        chosen.pop()
+
+    def watched(name, launch):
+        return lambda *given, **options: ran.append((name, list(chosen))) or launch(*given, **options)
+
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    for name in ("forward", "backward", "bias_gradient"):
+        monkeypatch.setattr(operators, name, watched(name, getattr(operators, name)))
+    bias = draw(2, 1, N_K).requires_grad_()
+    kernels.attention(*leaves(), bias=bias).sum().backward()
+    assert ran == [(name, [torch.device("cpu")]) for name in ("forward", "backward", "bias_gradient")]
 
 
 @pytest.mark.slow

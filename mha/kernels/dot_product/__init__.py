@@ -85,6 +85,8 @@ def _attend(q, k, v, bias, sinks, options, precision, stats):
     rule, bias = (bias, None) if isinstance(bias, BiasRule) else (None, bias)
     check_tensors(q=q, k=k, v=v, bias=bias, sinks=sinks)
     call = shapes.check(q, k, v, bias=bias, sinks=sinks, **options)
+    if rule is not None:
+        rule.check(call.num_heads)
     error = lack(q, k, v, bias=bias, sinks=sinks)
     if error is not None:
         raise error

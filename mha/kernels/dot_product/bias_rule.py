@@ -15,10 +15,11 @@ class BiasRule:
 
     The function is written in Triton's language: b and h are numbers, i and j blocks of positions that broadcast to the
     tile, and `at(p[n], index)` reads the n-th of `tables`. It stands in a module (a closure would be compiled once for
-    all that it closes over) and has no gradient: a bias to learn is a tensor.
+    all that it closes over) and has no gradient: a bias to learn is a tensor. `num_heads` is how many query heads the
+    tables are for, if it matters.
     """
 
-    def __init__(self, function: Callable[..., Any], *tables: torch.Tensor):
+    def __init__(self, function: Callable[..., Any], *tables: torch.Tensor, num_heads: int | None = None):
         function = getattr(function, "fn", function)  # of one that triton.jit has already taken
         self.name = f"{function.__module__}:{function.__qualname__}"
         if "<" in function.__qualname__:
@@ -26,7 +27,18 @@ class BiasRule:
         for n, table in enumerate(tables):
             if not isinstance(table, torch.Tensor):
                 raise TypeError(f"tables[{n}] is a {type(table).__name__}: expected a tensor")
-        self.function, self.tables = function, tables
+        self.function, self.tables, self.num_heads = function, tables, num_heads
+
+    def check(self, num_heads):
+        """Raise unless the rule serves so many query heads, and no table waits for a gradient."""
+        if self.num_heads not in (None, num_heads):
+            raise ValueError(f"bias is a BiasRule for {self.num_heads} heads and q has {num_heads}: expected as many")
+        for n, table in enumerate(self.tables):
+            if table.requires_grad and torch.is_grad_enabled():
+                raise ValueError(
+                    f"tables[{n}] of the BiasRule requires a gradient, and a rule has none: expected"
+                    f" tables[{n}].detach(), or the bias as a tensor"
+                )
 
     def on(self, device):
         """Return the tables on a device, each in one piece."""
@@ -38,7 +50,7 @@ class BiasRule:
 
 def alibi(slopes: torch.Tensor) -> BiasRule:
     """Return the bias `−slopes[h] · |i − j|` of Press et al. (2022): one slope per query head."""
-    return BiasRule(alibi_bias, slopes)
+    return BiasRule(alibi_bias, slopes, num_heads=len(slopes))
 
 
 def alibi_bias(at, b, h, i, j, p):

@@ -33,8 +33,9 @@ def kernel_forward(
     stats: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return output, lse in base 2, max_logit and entropy; without `stats` the last two are empty."""
-    problem = _problem(q, k, v, bias, sinks, text, numbers, tables, scale, softcap, precision, ("forward",))
-    out, lse, *found = forward(q, k, v, problem, stats=stats)
+    with torch.cuda.device_of(q):  # Triton launches on the current device
+        problem = _problem(q, k, v, bias, sinks, text, numbers, tables, scale, softcap, precision, ("forward",))
+        out, lse, *found = forward(q, k, v, problem, stats=stats)
     return out, lse, *(found if stats else _nothing(lse, 2))
 
 
@@ -65,9 +66,10 @@ def kernel_backward(
     with_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of q, k, v, bias and sinks; empty without a bias to differentiate, or without sinks."""
-    problem = _problem(q, k, v, bias, sinks, text, numbers, tables, scale, softcap, precision, ("dq", "dkdv"))
-    dq, dk, dv, dsinks = backward(d_out, q, k, v, out, lse, problem, d_lse=d_lse)
-    dbias = bias_gradient(d_out, q, k, v, out, lse, problem, d_lse=d_lse) if with_bias else None
+    with torch.cuda.device_of(q):
+        problem = _problem(q, k, v, bias, sinks, text, numbers, tables, scale, softcap, precision, ("dq", "dkdv"))
+        dq, dk, dv, dsinks = backward(d_out, q, k, v, out, lse, problem, d_lse=d_lse)
+        dbias = bias_gradient(d_out, q, k, v, out, lse, problem, d_lse=d_lse) if with_bias else None
     return dq, dk, dv, *(x if x is not None else _nothing(lse, 1)[0] for x in (dbias, dsinks))
 
 

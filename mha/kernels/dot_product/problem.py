@@ -107,7 +107,7 @@ def problem_of(call, q, k, v, *, bias=None, sinks=None, precision="ieee", sizes=
         p_drop=0.0 if call.dropout is None else call.dropout.p,
         seed=None if call.dropout is None else _seed(call.dropout.seed, q.device),
         bias=None if is_rule else bias,
-        sinks=sinks,
+        sinks=None if sinks is None else sinks.contiguous(),
         start=start,
         rule=rule,
         tables=tables,
