@@ -76,8 +76,11 @@ class Dilated(Distance):
     step: int
 
     @staticmethod
-    def rule(at, b, h, i, j, left, right, step):
-        return ((i - j) % step == 0) & (i - j <= left * step) & (j - i <= right * step)
+    def rule(at, b, h, i, j, back, ahead, step):
+        return ((i - j) % step == 0) & (i - j <= back) & (j - i <= ahead)
+
+    def params(self):
+        return self.left * self.step, self.right * self.step, self.step  # no rule multiplies: 32 bits would not do
 
     def numbers(self, seen, b, h, i, j):
         if (i - j) % self.step:

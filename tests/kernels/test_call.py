@@ -72,6 +72,13 @@ def test_the_last_axis_may_have_any_stride():
     compare(q, k, v)
 
 
+@pytest.mark.parametrize(
+    ("mask", "q_start"), [(masks.dilated(2**30, 2**30, 3), None), (masks.strided(3), 20 - 2**31)], ids=str
+)
+def test_no_position_or_distance_leaves_32_bits(mask, q_start):
+    compare(*tensors(n_k=41), mask=mask, q_start=q_start)
+
+
 @pytest.mark.parametrize("sinks", [draw(4)[::2], draw(1).expand(2)], ids=["every other", "one for all"])
 def test_the_sinks_may_have_any_stride(sinks):
     q, k, v = tensors()

@@ -125,9 +125,9 @@ def _looks_up_pairs(mask):
 
 
 def start_of(call, device):
-    """Return the position of each sample's first query as a tensor, of 32 bits if every position of the call has."""
+    """Return the position of each sample's first query as a tensor, of 32 bits if all positions and distances fit."""
     start = np.reshape(in_numpy(call.q_start), -1)
-    near = int(np.abs(start).max(initial=0)) + call.n_q < 2**31
+    near = int(np.abs(start).max(initial=0)) + call.n_q + call.n_k < 2**31
     if len(start) == 1:
         return torch.full((1,), int(start[0]), dtype=torch.int32 if near else torch.int64, device=device)
     return torch.from_numpy(start.astype(np.int32 if near else np.int64)).to(device)
