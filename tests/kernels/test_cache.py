@@ -257,6 +257,15 @@ def test_a_slot_beyond_32_bits():
     judge(kernels.decode_attention_lse(q, far, far), q, k, k)
 
 
+@pytest.mark.usefixtures("untouched_memory")
+def test_a_column_beyond_32_bits():
+    """Slots side by side, columns far apart: the last of 17 begins at 2³¹."""
+    q, k, _ = draw(1, (1, 1), 1, 40, 17, dtype=HALF)
+    q_far, far = (torch.empty(17, 2**27, dtype=HALF)[:, : x.shape[2]].mT[None, None].copy_(x) for x in (q, k))
+    judge(kernels.decode_attention_lse(q, far, far), q, k, k)
+    judge(kernels.decode_attention_lse(q_far, k, k), q, k, k)
+
+
 def test_sequences_of_length_zero():
     """Dao-AILab/flash-attention#1537, vllm-project/vllm PR#57094: an empty sample beside others gave NaN, or hung."""
     q, k, v = draw(4, (4, 2), 1, 32, 64, dtype=BRAIN)

@@ -94,7 +94,9 @@ def split_kernel(
     d, e = tl.arange(0, BD), tl.arange(0, BE)
     real = row < group * n_q
     q_rows = q + head_at(b, h, stride_qb, stride_qh, UNIT) + rows_at(i, stride_qi, UNIT, True)
-    q_tile = tl.load(q_rows[:, None] + d[None, :] * stride_qd, mask=real[:, None] & (d < D)[None, :], other=0.0)
+    q_columns, k_columns = rows_at(d, stride_qd, 1, True), rows_at(d, stride_kd, 1, WIDE)
+    v_columns = rows_at(e, stride_ve, 1, WIDE)
+    q_tile = tl.load(q_rows[:, None] + q_columns[None, :], mask=real[:, None] & (d < D)[None, :], other=0.0)
     if PAGE is None:
         k += head_at(b, g, stride_kb, stride_kg, UNIT)
         v += head_at(b, g, stride_vb, stride_vg, UNIT)
@@ -110,7 +112,7 @@ def split_kernel(
         j = j0 + tl.arange(0, BN)
         there = (j < end)[:, None]
         k_rows = k + keys_at(j, end, table, stride_entry, stride_kb, stride_kj, PAGE, UNIT, WIDE)
-        k_tile = tl.load(k_rows[:, None] + d[None, :] * stride_kd, mask=there & (d < D)[None, :], other=0.0)  # [BN, BD]
+        k_tile = tl.load(k_rows[:, None] + k_columns[None, :], mask=there & (d < D)[None, :], other=0.0)  # [BN, BD]
         scores = tl.dot(q_tile, tl.trans(k_tile), input_precision=PRECISION) * scale  # [BM, BN]
         if softcap is not None:
             scores = softcap * tanh(scores / softcap)
@@ -124,7 +126,7 @@ def split_kernel(
         acc, top = acc * rescale[:, None], new_top
 
         v_rows = v + keys_at(j, end, table, stride_entry, stride_vb, stride_vj, PAGE, UNIT, WIDE)
-        v_tile = tl.load(v_rows[:, None] + e[None, :] * stride_ve, mask=there & (e < E)[None, :], other=0.0)  # [BN, BE]
+        v_tile = tl.load(v_rows[:, None] + v_columns[None, :], mask=there & (e < E)[None, :], other=0.0)  # [BN, BE]
         if UNEVEN:  # a value that some rows do not see may be NaN
             finite = tl.abs(v_tile.to(tl.float32)) < float("inf")
             if tl.min(finite.to(tl.int32)) == 0:
