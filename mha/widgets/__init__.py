@@ -12,5 +12,6 @@ from mha.widgets.flash import Flash
 from mha.widgets.head_maps import HeadMaps
 from mha.widgets.heads import Heads
 from mha.widgets.lookup import Lookup
+from mha.widgets.rounding import Rounding
 
-__all__ = ["Cost", "DotProduct", "Flash", "HeadMaps", "Heads", "Lookup", "Widget"]
+__all__ = ["Cost", "DotProduct", "Flash", "HeadMaps", "Heads", "Lookup", "Rounding", "Widget"]

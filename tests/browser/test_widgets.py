@@ -10,7 +10,7 @@ import pytest
 
 from browser.visit import picture, served, still_controls, visit
 from mha import masks, reference
-from mha.widgets import Cost, DotProduct, Flash, HeadMaps, Heads, Lookup
+from mha.widgets import Cost, DotProduct, Flash, HeadMaps, Heads, Lookup, Rounding
 
 pytestmark = pytest.mark.browser
 
@@ -64,6 +64,7 @@ def widgets():
         Lookup(range(0, 24, 3), range(8), period=24, query=7.5),
         Cost("llama-3-8b", itemsize=4),
         Flash(TOKENS, q[0], k[0], k[1, :, :2], step=2),
+        Rounding(exponent=-4, thousandths=600, format=2),
     ]
 
 
@@ -146,7 +147,7 @@ def test_live_picture_is_the_still(browser, folder):
 
 def test_click_on_the_picture_chooses(browser, folder):
     with visit(browser, f"file://{folder}/index.html") as (page, _):
-        dot_product, _, heads, head_maps, lookup, _, flash = page.locator(".mha-live").all()
+        dot_product, _, heads, head_maps, lookup, _, flash, rounding = page.locator(".mha-live").all()
         dot_product.locator("svg rect.pick[data-value='5']").click()
         assert "Query 5, “some”" in dot_product.locator("[aria-live]").inner_text()
         assert dot_product.get_by_role("radio").nth(5).is_checked()
@@ -163,6 +164,8 @@ def test_click_on_the_picture_chooses(browser, folder):
         )
         flash.locator("svg rect.pick[data-value='5']").click()
         assert flash.locator("[aria-live]").inner_text().startswith("Step 5 of ")
+        rounding.locator("svg rect.pick[data-value='4']").click()
+        assert rounding.locator("[aria-live]").inner_text().startswith("0.1 becomes 0.10156 in float8_e4m3fn")
 
 
 def test_arrow_keys_move_through_all_heads(browser, folder):

@@ -15,7 +15,7 @@ from traitlets import TraitError
 from mha.masks import causal
 from mha.reference import attention_weights
 from mha.text import template
-from mha.widgets import Cost, DotProduct, HeadMaps, Heads, Lookup
+from mha.widgets import Cost, DotProduct, Flash, HeadMaps, Heads, Lookup, Rounding
 from mha.widgets.base import HERE, module_source
 
 TOKENS = ["[CLS]", "ships", "<sail>", "'at'", '"sea"', "&"]
@@ -23,9 +23,11 @@ Q, K = np.random.default_rng(7).normal(size=(2, 3, 6, 8))
 WIDGETS = [
     Cost("smollm2-135m", name="fig-d"),
     DotProduct(TOKENS, Q[0], K[0], name="fig-a"),
+    Flash(TOKENS, Q[0], K[0], K[1, :, :2], name="fig-g"),
     HeadMaps(TOKENS, attention_weights(Q, K, mask=causal)[None], name="fig-b"),
     Heads(TOKENS, Q, K, name="fig-c"),
     Lookup(range(0, 24, 3), range(8), period=24, query=7.5, name="fig-e"),
+    Rounding(exponent=-4, thousandths=600, name="fig-f"),
 ]
 KINDS = sorted(path.stem for path in HERE.glob("*.js") if path.stem != "common")
 each_widget = pytest.mark.parametrize("widget", WIDGETS, ids=KINDS)
