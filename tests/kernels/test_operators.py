@@ -85,6 +85,15 @@ def test_opcheck_finds_nothing(name):
         torch.library.opcheck(kernel_backward, (*given, *carried, *rest, False))
 
 
+def test_options_may_be_made_inside_a_graph():
+    def call(q, k, v, slopes, n, seed):
+        options = {"bias": kernels.alibi(slopes), "mask": masks.causal & masks.lengths(n)}
+        return kernels.attention(q, k, v, dropout=Dropout(0.3, seed), **options)
+
+    given = *leaves(), draw(2).exp(), torch.tensor([4, 7]), torch.tensor(5)
+    assert_equal(torch.compile(call, fullgraph=True, backend="aot_eager")(*given), call(*given))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "backend"), list(zip(OPTIONS, cycle(["inductor", "aot_eager"]), strict=False)))
 def test_a_graph_of_one_piece_gives_the_same(name, backend):

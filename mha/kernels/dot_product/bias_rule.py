@@ -21,9 +21,7 @@ class BiasRule:
 
     def __init__(self, function: Callable[..., Any], *tables: torch.Tensor, num_heads: int | None = None):
         function = getattr(function, "fn", function)  # of one that triton.jit has already taken
-        self.name = f"{function.__module__}:{function.__qualname__}"
-        if "<" in function.__qualname__:
-            raise ValueError(f"function is {function.__qualname__}: expected one that stands in a module, no closure")
+        self.name = name_of(function)
         for n, table in enumerate(tables):
             if not isinstance(table, torch.Tensor):
                 raise TypeError(f"tables[{n}] is a {type(table).__name__}: expected a tensor")
@@ -55,6 +53,14 @@ def alibi(slopes: torch.Tensor) -> BiasRule:
 
 def alibi_bias(at, b, h, i, j, p):
     return -at(p[0], h) * tl.abs(i - j)
+
+
+@torch.compiler.assume_constant_result  # torch.compile does not trace the names of functions
+def name_of(function):
+    """Return the name that `function_named` takes, of a function that stands in a module."""
+    if "<" in function.__qualname__:
+        raise ValueError(f"function is {function.__qualname__}: expected one that stands in a module, no closure")
+    return f"{function.__module__}:{function.__qualname__}"
 
 
 def function_named(name):
