@@ -5,6 +5,8 @@ import math
 
 import torch
 
+from mha.nn.modes import readable
+
 __all__ = ["alike", "mix", "scores", "softmax", "weights"]
 
 
@@ -43,16 +45,29 @@ def scores(q, k, see, *, bias=None, scale, softcap=None):
 
 def softmax(s, sinks=None):
     """Normalise e^s over the keys, with the sink's term in the denominator; a row of −inf gives zeros."""
-    top = row_max(s.detach())
     if sinks is not None:
-        sinks = wide(sinks)[:, None, None]
-        top = torch.maximum(top, sinks.detach())
+        return _softmax_with(wide(sinks)[:, None, None], s)
+    empty = _empty_rows(s)
+    if empty is None:
+        return torch.softmax(s, -1)
+    return torch.softmax(s.masked_fill(empty, 0.0), -1).masked_fill(empty, 0.0)
+
+
+def _softmax_with(sinks, s):
+    top = torch.maximum(row_max(s.detach()), sinks.detach())
     top = top.masked_fill(top == -math.inf, 0.0)
     e = (s - top).exp()
-    total = e.sum(-1, keepdim=True)
-    if sinks is not None:
-        total = total + (sinks - top).exp()
+    total = e.sum(-1, keepdim=True) + (sinks - top).exp()
     return e / total.masked_fill(total == 0, 1.0)
+
+
+def _empty_rows(s):
+    """Tell which rows are −inf throughout; None where a look at the numbers is cheap and finds no such row."""
+    look = s.is_cpu and readable(s)
+    if look and not (s[..., :1] == -math.inf).any():
+        return None
+    empty = row_max(s.detach()) == -math.inf
+    return None if look and not empty.any() else empty
 
 
 def row_max(s):
