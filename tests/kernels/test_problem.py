@@ -71,6 +71,16 @@ def test_lists_are_made_once_for_masks_that_hold_the_same(monkeypatch):
     assert problem._read_once.cache_info().hits == 2
 
 
+def test_tables_on_a_device_are_waited_for_once(monkeypatch):
+    mask, start = masks.causal & masks.lengths(torch.tensor([17, 41])), torch.tensor([3, 5])
+    read, cpu = [], torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda x: read.append(x) or cpu(x))
+    for _ in range(2):
+        made(mask=mask, q_start=start)
+        assert [x.tolist() for x in read] == [[17, 41], [3, 5]]
+        read.clear()
+
+
 def test_each_pass_walks_the_lists_of_its_own_tiles():
     found = made(mask=masks.window(9, 0), sizes={"dkdv": SMALL, "dq": SMALL}).passes
     tiles = masks.window(9, 0).tiles(37, 41, size=SMALL[:2])

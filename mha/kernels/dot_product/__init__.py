@@ -49,8 +49,9 @@ def attention(
     q, k and v are float16, bfloat16 or float32, all of one dtype, up to 256 wide, with any strides; logits and softmax
     are float32. No n² numbers are stored, and tiles that the mask hides are skipped, forward and backward. `bias` is a
     tensor, which gets its gradient, or a `BiasRule`. Hidden keys may hold anything. `precision` says how float32 is
-    multiplied: "ieee" as on a CPU, "tf32x3" by three products on tensor cores. float64, forward mode, `torch.func` and
-    second derivatives are refused by name.
+    multiplied: "ieee" as on a CPU, "tf32x3" by three products on tensor cores. The tables of a mask and `q_start` are
+    read on the host: leave them there, for each call waits for what is on a device. float64, forward mode, `torch.func`
+    and second derivatives are refused by name.
     """
     options = {"mask": mask, "scale": scale, "softcap": softcap, "q_start": q_start, "dropout": dropout}
     return _attend(q, k, v, bias, sinks, options, precision, stats=False)[0]

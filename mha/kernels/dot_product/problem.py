@@ -91,6 +91,7 @@ class Problem(NamedTuple):
 
 def problem_of(call, q, k, v, *, bias=None, sinks=None, precision="ieee", sizes=None, passes=PASSES):
     """Return the Problem of a checked call; see the head of this file."""
+    call = on_host(call)
     is_rule = isinstance(bias, BiasRule)
     width, itemsize = max(q.shape[-1], v.shape[-1]), q.element_size()
     crowded = bias is not None or call.dropout is not None or _looks_up_pairs(call.mask)
@@ -124,9 +125,15 @@ def _looks_up_pairs(mask):
     )
 
 
+def on_host(call):
+    """Return the call with the tables of its mask and its q_start in NumPy: what is on a device is waited for once."""
+    mask = None if call.mask is None else call.mask.on_tables(in_numpy)
+    return call._replace(mask=mask, q_start=call.q_start if isinstance(call.q_start, int) else in_numpy(call.q_start))
+
+
 def start_of(call, device):
     """Return the position of each sample's first query as a tensor, of 32 bits if all positions and distances fit."""
-    start = np.reshape(in_numpy(call.q_start), -1)
+    start = np.reshape(call.q_start, -1)
     near = int(np.abs(start).max(initial=0)) + call.n_q + call.n_k < 2**31
     if len(start) == 1:
         return torch.full((1,), int(start[0]), dtype=torch.int32 if near else torch.int64, device=device)
@@ -146,14 +153,13 @@ def _on_device(call, cuts, device):
     """
     if call.mask is None:
         return "", (), (NO_LISTS,) * len(cuts)
-    start = call.q_start if isinstance(call.q_start, int) else tuple(in_numpy(call.q_start).tolist())
+    start = call.q_start if isinstance(call.q_start, int) else tuple(call.q_start.tolist())
     read = _read_once if sum(map(_size, call.mask.tables())) <= MOST_KEPT else _read
     return read(call.mask, start, call.n_q, call.n_k, cuts, str(device))
 
 
 def _read(mask, start, n_q, n_k, cuts, device):
     start = start if isinstance(start, int) else np.array(start, np.int64)
-    mask = mask.on_tables(in_numpy)
     source = source_of(mask.placed(start))
     tables = tuple(torch.from_numpy(np.array(table)).to(device) for table in source.p)
     tiles = {size: mask.tiles(n_q, n_k, size=size, q_start=start) for size, _ in cuts}
