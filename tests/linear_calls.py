@@ -30,6 +30,6 @@ def bounds(q, k, v, *, state=None, log_decay=None, eps=EPS):
     state = None if state is None else np.abs(state)
     output, last = reference.parallel_linear_attention(*sizes, state=state, log_decay=log_decay)
     n, d = q.shape[-2:]
-    forgotten = 0.0 if log_decay is None else n * float(np.abs(log_decay).max(initial=0.0))
+    forgotten = 0.0 if log_decay is None else n * min(746.0, float(np.abs(log_decay).max(initial=0.0)))
     relative = 2 * eps * (d + n + 8 + n * forgotten)
     return relative * output, relative * last

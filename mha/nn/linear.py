@@ -16,6 +16,8 @@ from mha.nn.modes import own_precision
 
 __all__ = ["linear_attention", "linear_average"]
 
+FORGETS_ALL = {torch.float32: -104.0, torch.float64: -746.0}  # e^x is 0: with less a sum would lose the other digits
+
 
 def linear_attention(
     q: "Float[Tensor, '*b n d']",
@@ -28,8 +30,8 @@ def linear_attention(
 ):
     """Add k vᵀ to the state, token by token, and read it with q: return the output and the last state (…, h, d, e).
 
-    `log_decay` (…, h, n), finite, is the logarithm of what each token leaves of the state before; (h, 1) is one number
-    a head. A returned state continues the sequence. Any derivative exists.
+    `log_decay` (…, h, n) is the logarithm of what each token leaves of the state before, −∞ where a document begins;
+    (h, 1) is one number a head. A returned state continues the sequence. Any derivative exists.
     """
     options = {name: x for name, x in (("state", state), ("log_decay", log_decay)) if x is not None}
     checks.tensors(q=q, k=k, v=v, **options)
@@ -42,7 +44,8 @@ def linear_attention(
         first = q.new_zeros(()) if state is None else state.to(q.dtype)
         first = first.expand(*lead, q.shape[-1], v.shape[-1])
         if log_decay is not None:
-            every = log_decay.to(q.dtype).expand(*log_decay.shape[:-1], n)
+            log_decay = log_decay.to(q.dtype).clamp(min=FORGETS_ALL[q.dtype])
+            every = log_decay.expand(*log_decay.shape[:-1], n)
             log_decay = chunks(every[..., None], chunk)[..., 0]
         output, last = in_chunks(q, k, v, first, log_decay)
     return output.flatten(-3, -2)[..., :n, :].to(dtype), last

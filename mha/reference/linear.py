@@ -1,14 +1,16 @@
 """Causal linear attention: what came before is kept in a state of fixed size, not in keys and values.
 
 Letters beside those of `dot_product`: n tokens, each with one query, key and value. There is no scale and no softmax:
-whoever calls applies a feature map to q and k. `log_decay` is the logarithm of what a token leaves of the state,
-finite: 0 leaves all (the default), −100 nothing that counts; one number a head is (h, 1).
+whoever calls applies a feature map to q and k. `log_decay` is the logarithm of what a token leaves of the state
+before: 0 leaves all (the default), −∞ nothing, as where a document begins; one number a head is (h, 1).
 """
 
 import numpy as np
 
 from mha import shapes
 from mha.integers import count
+
+FORGETS_ALL = -746.0  # e^x is 0: with less, or −∞, a sum would lose the digits of the others
 
 
 def linear_attention(
@@ -77,5 +79,6 @@ def arguments(q, k, v, state, log_decay):
     q, k, v = (np.broadcast_to(shapes.float64(name, x), (*lead, *x.shape[-2:])) for name, x in rows)
     state = np.zeros(()) if state is None else shapes.float64("state", state)
     log_decay = np.zeros(()) if log_decay is None else shapes.float64("log_decay", log_decay)
+    log_decay = np.maximum(log_decay, FORGETS_ALL)
     state = np.broadcast_to(state, (*lead, q.shape[-1], v.shape[-1]))
     return q, k, v, state, np.broadcast_to(log_decay, (*lead, q.shape[-2]))

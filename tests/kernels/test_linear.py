@@ -1,5 +1,7 @@
 """The kernels of linear attention against float64: as good as plain torch in the same precision, gradients too."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -202,6 +204,27 @@ def test_strong_decay_forgets_and_stays_finite():
     assert_equal(out, own, rtol=16 * 2.0**-24, atol=2.0**-20)
     (out.sum() + last.sum()).backward()
     assert_equal(log_decay.grad, torch.zeros(2, 1), atol=2.0**-24 * 4096)
+
+
+@pytest.mark.parametrize("least", [-torch.inf, -1e30])
+def test_documents_in_one_row_are_documents_by_themselves(least):
+    given = draw(70, 8, 5, options="decay")
+    begins = torch.tensor([4, 20, 33, 64])
+    given["log_decay"] = given["log_decay"].detach().index_fill(-1, begins, least).requires_grad_()
+
+    def alone(log_decay, **rows):
+        ends = [0, *begins.tolist(), 70]
+        parts = [slice(*pair) for pair in pairwise(ends)]
+        documents = [
+            nn.linear_attention(*(x[..., part, :] for x in rows.values()), log_decay=log_decay[..., part])
+            for part in parts
+        ]
+        return torch.cat([out for out, _ in documents], -2), documents[-1][1]
+
+    expected = results(alone, given, *sent(given))
+    for name, x in results(linear_attention, given, *sent(given)).items():
+        # a factor e^x errs by as much as x, a difference of sums of 32 logarithms, of which 2 are −104
+        assert_equal(x, expected[name], atol=2.0**-24 * 64 * 2 * 104 * expected[name].abs().max().item(), label=name)
 
 
 def test_offsets_beyond_32_bits():

@@ -107,6 +107,22 @@ def test_strong_decay_is_finite():
     assert torch.isfinite(log_decay.grad).all()
 
 
+@pytest.mark.parametrize("least", [-torch.inf, -1e30])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_documents_in_one_row_are_documents_by_themselves(dtype, least):
+    given, options = tensors(13, "decay")
+    given = [x.to(dtype).requires_grad_() for x in given]
+    log_decay = options["log_decay"].to(dtype).index_fill(-1, torch.tensor([4, 5, 9]), least).requires_grad_()
+    found, _ = linear_attention(*given, log_decay=log_decay, chunk=8)
+    parts = [slice(0, 4), slice(4, 5), slice(5, 9), slice(9, 13)]
+    alone = [linear_attention(*(x[..., part, :] for x in given), log_decay=log_decay[..., part])[0] for part in parts]
+    # a factor e^x errs by as much as x, a difference of sums of 8 logarithms, of which 3 are −104 or −746
+    relative = torch.finfo(dtype).eps * 16 * 3 * (104 if dtype == torch.float32 else 746)
+    results = ((x, *torch.autograd.grad(x.sum(), [*given, log_decay])) for x in (found, torch.cat(alone, -2)))
+    for one, two in zip(*results, strict=True):
+        assert_equal(one, two, atol=relative * two.abs().max().item())
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_sums_are_at_least_float32(dtype):
     given, options = tensors(13, "both")

@@ -80,6 +80,20 @@ def test_a_state_continues_the_sequence():
     assert_equal(state, expected[1])
 
 
+@pytest.mark.parametrize("least", [-np.inf, -1e30])
+def test_documents_in_one_row_are_documents_by_themselves(least):
+    """Ahead of a document nothing is left, and what it says of itself keeps its digits."""
+    rows, options = draw(13)
+    log_decay = options["decay"]["log_decay"]
+    log_decay[..., [4, 5, 9]] = least
+    parts = [slice(0, 4), slice(4, 5), slice(5, 9), slice(9, 13)]
+    alone = [linear_attention(*(x[..., part, :] for x in rows), log_decay=log_decay[..., part]) for part in parts]
+    expected = np.concatenate([output for output, _ in alone], -2), alone[-1][1]
+    close = bounds(*rows, log_decay=log_decay)
+    for form in (linear_attention, parallel_linear_attention, chunked_linear_attention):
+        assert_close(form(*rows, log_decay=log_decay), expected, close)
+
+
 def test_the_future_is_not_seen():
     rows, options = draw(13)
     changed = [x.copy() for x in rows]

@@ -17,6 +17,7 @@ from mha.kernels.runtime import check_device
 __all__ = ["linear_attention"]
 
 PRECISIONS = "ieee", "tf32x3"
+FORGETS_ALL = -104.0  # e^x is 0 in float32: with less a sum would lose the digits of the others
 
 
 def linear_attention(
@@ -30,8 +31,9 @@ def linear_attention(
 ):
     """Add k vᵀ to the state, token by token, and read it with q: return the output and the last state (…, h, d, e).
 
-    `log_decay` (…, h, n), finite, is the logarithm of what each token leaves of the state before; (h, 1) is one number
-    a head. The state is float32. `precision` says how float32 is multiplied: "ieee", or "tf32x3" on tensor cores.
+    `log_decay` (…, h, n) is the logarithm of what each token leaves of the state before, −∞ where a document begins;
+    (h, 1) is one number a head. The state is float32, and a returned one continues the sequence. `precision` says how
+    float32 is multiplied: "ieee", or "tf32x3" on tensor cores. There is a first derivative.
     """
     options = {name: x for name, x in (("state", state), ("log_decay", log_decay)) if x is not None}
     check_tensors(q=q, k=k, v=v, **options)
@@ -46,7 +48,7 @@ def linear_attention(
     first = q.new_zeros((), dtype=torch.float32) if state is None else state.float()
     q, k, v, first = (folded(x, lead, size) for x, size in ((q, (n, d)), (k, (n, d)), (v, (n, e)), (first, (d, e))))
     if log_decay is not None:
-        log_decay = folded(log_decay.float(), lead, (n,))
+        log_decay = folded(log_decay.float().clamp(min=FORGETS_ALL), lead, (n,))
     out, last = forward(q, k, v, first, log_decay, "tf32" if q.dtype.itemsize < 4 else precision)
     return out.reshape(*lead, n, e), last.reshape(*lead, d, e)
 
