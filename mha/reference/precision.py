@@ -65,7 +65,7 @@ def spacing(x, format: Format) -> "Float[Array, '*b']":
 
 
 def round_to(x, format: Format) -> "Float[Array, '*b']":
-    """Return the number of `format` nearest to x, the even one of two equally near.   Book: {eq}`rounding-unit`."""
+    """Return the number of `format` nearest to x; of two, the even one.   Book: {eq}`rounding-unit`."""
     x = _float64(x)
     step = spacing(np.where(np.isfinite(x), x, 0.0), format)
     rounded = np.rint(x / step) * step
@@ -73,12 +73,12 @@ def round_to(x, format: Format) -> "Float[Array, '*b']":
     return np.where(np.abs(rounded) > format.largest, beyond, rounded)
 
 
-def scaled_rounding(x: "Float[Array, '*b']", format: Format, *, axis=None) -> "Float[Array, '*b']":
-    """Return x rounded to `format` after its largest entry was stretched to the largest that the format holds.
+def scaled_rounding(x, format: Format, *, axis=None) -> "Float[Array, '*b']":
+    """Return x rounded with a scale that makes its largest entry the largest number of the format.
 
-    There is one such scale for each index along the axes that are not in `axis`; None is one scale for all.
+    `axis` names the axes that share a scale; None is one scale for all.
     """
-    x = shapes.float64("x", x)
+    x = _float64(x)
     top = np.abs(x).max(axis=axis, keepdims=True, initial=0.0)
     scale = np.where(top > 0, format.largest / np.where(top > 0, top, 1.0), 1.0)
     return round_to(x * scale, format) / scale

@@ -41,23 +41,26 @@ def rounded_attention(
 ) -> "Float[Array, '*b h i e']":
     """Return what `attention` becomes when each stage is rounded to its format.
 
-    `scale_first` multiplies the queries by the scale, not the products. An overflow acts as on a machine: ∞, then NaN.
+    `scale_first` multiplies the queries by the scale, not the products. What overflows becomes ∞, and then NaN.
     """
-    q, k, v = (_rounded(shapes.float64(name, x), stages.inputs) for name, x in (("q", q), ("k", k), ("v", v)))
+    arrays = {"q": q, "k": k, "v": v}
+    q, k, v = (_rounded(shapes.float64(name, x), stages.inputs) for name, x in arrays.items())
     call = shapes.check(q, k, v, mask=mask, scale=scale, q_start=q_start)
+    k, v, see = repeat_heads(k, call), repeat_heads(v, call), shapes.visible(call)
     before, after = (call.scale, 1.0) if scale_first else (1.0, call.scale)
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+
+    def kept(x):
+        return _rounded(x, stages.scores)
+
+    with np.errstate(invalid="ignore", over="ignore"):
         q = _rounded(before * q, stages.inputs)
-        products = _rounded(_product(q, repeat_heads(k, call).swapaxes(-1, -2), stages.sums), stages.scores)
-        scores = _rounded(after * products, stages.scores)
-        see = shapes.visible(call)
+        scores = kept(after * kept(_product(q, k.swapaxes(-1, -2), stages.sums)))
         scores = scores if see is None else np.where(see, scores, -np.inf)
-        powers = _rounded(np.exp(_rounded(scores - largest(scores), stages.scores)), stages.scores)
-        ones = np.ones((*powers.shape[:-2], powers.shape[-1], 1))
-        total = _rounded(_product(powers, ones, stages.sums), stages.scores)
-        weights = _rounded(powers / np.where(total == 0, 1.0, total), stages.scores)
-        mixed_values = _product(_rounded(weights, stages.weights), repeat_heads(v, call), stages.sums)
-        return _rounded(mixed_values, stages.inputs)
+        powers = kept(np.exp(kept(scores - largest(scores))))
+        total = kept(_product(powers, np.ones((powers.shape[-1], 1)), stages.sums))
+        weights = kept(powers / np.where(total == 0, 1.0, total))
+        mixed_values = _product(_rounded(weights, stages.weights), v, stages.sums)
+    return _rounded(mixed_values, stages.inputs)
 
 
 def _product(a, b, format):

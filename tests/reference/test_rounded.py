@@ -43,6 +43,34 @@ def test_plain_stages_are_operations_of_torch(format):
         assert 0.2 * format.roundoff < np.abs(found - exact).max() < 8 * format.roundoff
 
 
+def by_loops(q, k, v, scale, half, wide):
+    """Attention of one head, number by number, in NumPy's own types: `half` for inputs, `wide` for scores."""
+    output = np.zeros((len(q), v.shape[1]))
+    for i, query in enumerate(half(q)):
+        scores = [wide(scale * float(wide(added(zip(query, key, strict=True))))) for key in half(k)]
+        powers = [wide(np.exp(float(wide(float(score) - float(max(scores)))))) for score in scores]
+        total = wide(added((power, 1.0) for power in powers))
+        weights = [half(wide(float(power) / float(total))) for power in powers]
+        for e, column in enumerate(half(v).T):
+            output[i, e] = half(added(zip(weights, column, strict=True)))
+    return output
+
+
+def added(pairs):
+    """Sum products that are exact in float64, each addition rounded to float32."""
+    total = np.float32(0)
+    for a, b in pairs:
+        total = np.float32(float(total) + float(a) * float(b))
+    return float(total)
+
+
+@pytest.mark.parametrize(("way", "wide"), [("plain", np.float16), ("mixed", np.float32)])
+def test_same_bits_as_loops_in_the_types_of_numpy(way, wide):
+    q, k, v = (x[0, 0] for x in arrays(spread=3.0, n_q=5, n_k=23, groups=4))
+    found = rounded_attention(q[None], k[None], v[None], getattr(Stages, way)(FLOAT16), scale=0.37)
+    assert_equal(found[0], by_loops(q, k, v, 0.37, np.float16, wide))
+
+
 @pytest.mark.parametrize("stage", Stages._fields)
 def test_each_stage_alone_errs_by_its_format(stage):
     q, k, v = arrays()
@@ -52,6 +80,12 @@ def test_each_stage_alone_errs_by_its_format(stage):
         for format in (FLOAT8_E4M3, BFLOAT16, FLOAT16, FLOAT32)
     ]
     assert errors[0] > 4 * errors[1] > 16 * errors[2] > 10**4 * errors[3] > 0
+
+
+def test_weights_are_numbers_of_the_format_of_scores():
+    q, k, _ = arrays(n_k=7)
+    weights = rounded_attention(q, k, np.broadcast_to(np.eye(7), (2, 2, 7, 7)), Stages(scores=BFLOAT16))
+    assert_equal(round_to(weights, BFLOAT16), weights)
 
 
 def test_the_kernel_way_errs_less_where_scores_are_large():
