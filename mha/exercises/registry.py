@@ -12,6 +12,7 @@ CHAPTERS = (
     "cost",
     "grouped",
     "flash",
+    "kernels",
     "mixed_precision",
 )
 

@@ -9,7 +9,7 @@ from mha.reference.dot_product import log_sum_exp, softmax
 def merge(
     outputs: "Float[Array, 'parts *b i e']", lses: "Float[Array, 'parts *b i']"
 ) -> "tuple[Float[Array, '*b i e'], Float[Array, '*b i']]":
-    """Return the output and the lse of attention over all keys from those over each part of them.
+    """Return output and lse of attention over all keys from those over each part.   Book: {eq}`split-softmax`.
 
     Every key is in one part; a sink counts in one part alone. A part without a visible key has output 0 and lse −inf.
     """

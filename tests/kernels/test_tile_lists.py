@@ -4,8 +4,11 @@ import torch
 
 from compare import assert_equal
 from masks.every import every
-from mha import masks
+from mha import kernels, masks
+from mha.kernels.dot_product import problem
+from mha.kernels.teaching import counted_traffic
 from mha.kernels.tile_lists import lists_of
+from mha.kernels.tile_sizes import TileSize
 
 N_Q, N_K, BATCH, HEADS, SIZE = 37, 53, 2, 3, (8, 16)
 MASKS = every(N_Q, N_K, BATCH, HEADS)
@@ -70,3 +73,19 @@ def test_lengths_of_nothing(n_q, n_k):
     for by_key in (False, True):
         lists = lists_of(masks.causal.tiles(n_q, n_k, size=SIZE), "cpu", by_key=by_key)
         assert len(lists.table) == 4 * min(1, n_k if by_key else n_q) + min(1, n_q * n_k)
+
+
+@pytest.mark.parametrize("name", ["causal", "window"])
+def test_kernels_multiply_the_listed_tiles_and_no_others(monkeypatch, name):
+    """Forward two products a tile, backward three for the queries and four for keys and values."""
+    size = TileSize(16, 16, 4, 1)
+    monkeypatch.setattr(problem, "tile_size", lambda *_, **__: size)
+    mask = {"causal": masks.causal, "window": masks.window(3, 9)}[name]
+    q, k, v = (torch.ones(1, n, 16, requires_grad=True) for n in (N_Q, N_K, N_K))
+    visited = len(mask.tiles(N_Q, N_K, size=size[:2], q_start=N_K - N_Q).index)
+    with counted_traffic() as forward:
+        out = kernels.attention(q, k, v, mask=mask)
+    with counted_traffic() as backward:
+        torch.autograd.grad(out, (q, k, v), torch.ones_like(out))
+    assert (forward.products, backward.products) == (2 * visited, (3 + 4) * visited)
+    assert visited < 12
