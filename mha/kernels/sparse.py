@@ -25,5 +25,5 @@ def sparse_attention(
     listed blocks; a block that is a multiple of the kernel's tile and that the mask shows whole costs no look at its
     pairs. The other options are those of `attention`.
     """
-    listed = tiles if isinstance(tiles, masks.InBlocks) else masks.in_blocks(tiles, size)
+    listed = masks.in_blocks(tiles, size)
     return attention(q, k, v, mask=listed if mask is None else listed & masks.as_mask(mask), **options)

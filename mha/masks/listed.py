@@ -5,6 +5,7 @@ from typing import Any
 
 from mha.integers import count, own
 from mha.masks.arrays import frozen, table_text
+from mha.masks.base import Mask
 from mha.masks.slots import BySlot
 from mha.text import say
 
@@ -63,14 +64,19 @@ def in_blocks(blocks, size=None):
     """See the pairs in blocks of the score matrix that are listed, by slot: all of a block or nothing of it.
 
     `blocks` is a boolean array (query blocks, key blocks) or (b | 1, h | 1, query blocks, key blocks) with the `size`
-    of a block, (query rows, key columns) or one number for both; or the `Tiles` of a mask, which know their size. The
-    last block of a side may stand out over the end. `in_blocks(mask.tiles(…)) & mask` is the mask again.
+    of a block, (query rows, key columns) or one number for both; or the `Tiles` of a mask, which know their size, or
+    what this function made of them. The last block of a side may stand out over the end.
+    `in_blocks(mask.tiles(…)) & mask` is the mask again.
     """
     from mha.masks.tiles import Tiles
 
+    if isinstance(blocks, (InBlocks, Tiles)) and size is not None:
+        raise ValueError(f"size is {size}: expected None, tiles have a size of their own, {blocks.size}")
+    if isinstance(blocks, InBlocks):
+        return blocks
+    if isinstance(blocks, Mask):
+        raise TypeError(f"blocks is {blocks!r}: expected a boolean array or tiles; mask.tiles(n_q, n_k, size=…) lists")
     if isinstance(blocks, Tiles):
-        if size is not None:
-            raise ValueError(f"size is {size}: expected None, tiles have a size of their own, {blocks.size}")
         blocks, size = blocks.visible, blocks.size
     rows, columns = size if isinstance(size, tuple) and len(size) == 2 else (size, size)
     rows, columns = count("size of a block", rows, least=1), count("size of a block", columns, least=1)

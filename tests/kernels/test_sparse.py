@@ -134,3 +134,7 @@ def test_misfits_are_named():
         kernels.sparse_attention(q, k, v, blocks_of((16, 16)), size=8)
     with pytest.raises(TypeError, match="size of a block is None: expected an integer"):
         kernels.sparse_attention(q, k, v, blocks_of((16, 16)))
+    with pytest.raises(ValueError, match=r"size is 8: expected None, tiles have a size of their own, \(16, 16\)"):
+        kernels.sparse_attention(q, k, v, masks.in_blocks(blocks_of((16, 16)), 16), size=8)
+    with pytest.raises(TypeError, match="blocks is causal: expected a boolean array or tiles"):
+        kernels.sparse_attention(q, k, v, masks.causal)

@@ -65,6 +65,8 @@ def test_explain():
         (lambda: in_blocks(BLOCKS.astype(int), 4), TypeError, "blocks has dtype int64: expected booleans"),
         (lambda: in_blocks(BLOCKS[None], 4), ValueError, r"blocks has shape \(1, 2, 3\): .* write \(h, i, j\) as"),
         (lambda: in_blocks(causal.tiles(8, 9, size=(4, 3)), 4), ValueError, r"size of their own, \(4, 3\)"),
+        (lambda: in_blocks(in_blocks(BLOCKS, (4, 3)), 4), ValueError, r"size of their own, \(4, 3\)"),
+        (lambda: in_blocks(causal), TypeError, r"blocks is causal: expected a boolean array or tiles; mask\.tiles"),
         (lambda: in_blocks(BLOCKS, 4).dense(9, 9), ValueError, r"\(1, 1, 2, 3\): expected \(1, 1, 3, 3\)"),
         (lambda: in_blocks(BLOCKS, 4).dense(8, 5), ValueError, "for 8 queries and 5 keys in blocks of 4 × 4"),
     ],
