@@ -86,6 +86,8 @@ def segment_ids(offsets):
     that are others than the queries, it is `segments(segment_ids(q_offsets), segment_ids(k_offsets))`.
     """
     ends = integers("offsets", offsets, "integers, where each document begins and the last one ends")
+    if np.ndim(offsets) != 1:
+        raise ValueError(f"offsets has shape {tuple(np.shape(offsets))}: expected (n + 1,), for documents of one row")
     values = in_numpy(ends)
     lengths = np.diff(values)
     if not len(values) or values[0] != 0 or (lengths < 0).any():

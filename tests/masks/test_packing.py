@@ -110,3 +110,11 @@ def test_ids_of_documents_by_where_they_begin():
 def test_offsets_that_are_none_are_named(offsets):
     with pytest.raises(ValueError, match=r"offsets is .*: expected 0, then where each document ends, in order"):
         segment_ids(offsets)
+
+
+@pytest.mark.parametrize(
+    "offsets", [5, [[0, 3], [3, 5]], torch.zeros(2, 2, dtype=torch.int32)], ids=["0", "2", "tensor"]
+)
+def test_offsets_of_more_than_one_row_are_refused(offsets):
+    with pytest.raises(ValueError, match=r"offsets has shape \(.*\): expected \(n \+ 1,\), for documents of one row"):
+        segment_ids(offsets)
