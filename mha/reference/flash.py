@@ -1,6 +1,7 @@
 """Attention tile by tile: no row of scores is ever whole, neither forward nor backward.
 
-A tile is a few queries against a few keys; `tile` is (queries, keys). The letters are those of `dot_product`.
+A tile is a few queries against a few keys; `tile` is (queries, keys), or one number for both. The letters are those of
+`dot_product`.
 """
 
 from typing import NamedTuple
@@ -123,7 +124,8 @@ def flash_backward(
 def _visible_tiles(call, tile):
     """Return each slice of queries with the slices of keys that it sees something of, and which pairs it sees."""
     see = np.broadcast_to(True if call.mask is None else shapes.visible(call), call.weights_shape)
-    all_rows, all_keys = _slices(call.n_q, tile[0]), _slices(call.n_k, tile[1])
+    rows, keys = tile if isinstance(tile, tuple) and len(tile) == 2 else (tile, tile)
+    all_rows, all_keys = _slices(call.n_q, rows), _slices(call.n_k, keys)
     seen = ((rows, [(keys, see[..., rows, keys]) for keys in all_keys]) for rows in all_rows)
     return [(rows, [(keys, see) for keys, see in tiles if see.any()]) for rows, tiles in seen]
 

@@ -147,6 +147,7 @@ def test_what_is_hidden_may_hold_anything(junk):
     ("change", "message"),
     [
         ({"tile": (0, 4)}, "tile is 0: expected at least 1"),
+        ({"tile": 0}, "tile is 0: expected at least 1"),
         ({"lse": np.zeros(3)}, r"lse has shape \(3,\): expected \(2, 6, 11\)"),
         ({"d_output": np.zeros((1, 1))}, r"d_output has shape \(1, 1\): expected \(2, 6, 11, 7\)"),
     ],
