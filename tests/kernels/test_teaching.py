@@ -1,5 +1,7 @@
 """The teaching kernels against `mha.reference`, against plain attention in the same precision, and among themselves."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from compare import assert_equal
 from mha import cost, masks, reference
 from mha import kernels as kernels_of_the_package
 from mha.kernels import teaching
+from mha.kernels.teaching import dot_product
 from mha.kernels.teaching.backward import backward
 from mha.kernels.teaching.forward import BM, BN, forward
 
@@ -122,6 +125,26 @@ def test_autograd_calls_both_passes():
     expected = exact(q.detach(), k.detach(), v.detach(), d_out.sum(-1, keepdim=True).expand_as(out), masks.causal, 0.3)
     for found, wanted in zip((out, *gradients), (expected[0], *expected[2:]), strict=True):
         assert_equal(found.double(), wanted, atol=2.0**-23 * 64 * np.abs(wanted).max())
+
+
+def test_kernels_run_on_the_device_of_their_tensors(monkeypatch):
+    """Backward, torch itself changes to the device of the gradient."""
+    chosen = []
+
+    @contextmanager
+    def device_of(x):
+        chosen.append(x.device)
+        yield
+        chosen.append("left")
+
+    def watched(*given, **options):
+        chosen.append("launched")
+        return forward(*given, **options)
+
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    monkeypatch.setattr(dot_product, "forward", watched)
+    teaching.attention(*draw(3, 5, 16)[:3])
+    assert chosen == [torch.device("cpu"), "launched", "left"]
 
 
 def test_two_runs_give_the_same_bits():

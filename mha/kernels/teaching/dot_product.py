@@ -40,7 +40,8 @@ def attention(
 class Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, causal, scale):
-        out, lse = forward(q, k, v, causal=causal, scale=scale)
+        with torch.cuda.device_of(q):  # Triton launches on the current device
+            out, lse = forward(q, k, v, causal=causal, scale=scale)
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.options = {"causal": causal, "scale": scale}
         return out
