@@ -388,6 +388,12 @@ def test_bad_input_is_named(changes, words):
         kernels.paged_attention(**tensors(**changes))
 
 
+@pytest.mark.parametrize("name", ["block_table", "cache_seqlens", "num_splits", "return_lse", "return_softmax_lse"])
+def test_options_of_other_engines_are_answered(name):
+    with pytest.raises(TypeError, match=rf"^decode_attention has no option {name}: .*(page|leave|lse)"):
+        kernels.decode_attention(*draw(1, (1, 1), 1, 3, 16), **{name: True})
+
+
 def test_a_width_that_no_tile_has():
     with pytest.raises(ValueError, match=r"q has width 257: kernels take up to 256"):
         kernels.decode_attention(*draw(1, (1, 1), 1, 3, 257, 16))

@@ -147,6 +147,11 @@ def test_kernels_run_on_the_device_of_their_tensors(monkeypatch):
     assert chosen == [torch.device("cpu"), "launched", "left"]
 
 
+def test_transforms_are_refused():
+    with pytest.raises(ValueError, match=r"serves no transform of torch\.func: mha\.nn does both"):
+        torch.func.vmap(teaching.attention)(*draw(5, 7, 16, heads=(2, 3))[:3])
+
+
 def test_two_runs_give_the_same_bits():
     q, k, v, d_out = draw(67, 67, 16)
     for one, other in zip(*(kernels(q, k, v, d_out, causal=True) for _ in range(2)), strict=True):
@@ -159,7 +164,8 @@ def test_two_runs_give_the_same_bits():
         ({"q": torch.zeros(3, 5, 24)}, ValueError, "width"),
         ({"v": torch.zeros(3, 7, 32)}, ValueError, r"v has shape \(3, 7, 32\): expected \(3, 7, 16\)"),
         ({"k": torch.zeros(1, 7, 16), "v": torch.zeros(1, 7, 16)}, ValueError, r"k has shape \(1, 7, 16\)"),
-        ({"k": torch.zeros(3, 7, 16).half()}, TypeError, "k has dtype torch.float16 and q has torch.float32"),
+        ({"k": torch.zeros(3, 7, 16).half()}, TypeError, "k has dtype torch.float16 and q has dtype torch.float32"),
+        ({"v": np.zeros((3, 7, 16))}, TypeError, "v is a NumPy array: expected a torch tensor"),
         ({"mask": masks.window(3, 0)}, ValueError, "mask is not masks.causal"),
     ],
 )
@@ -173,7 +179,7 @@ def test_what_the_kernels_do_not_take_is_refused(change, error, message):
     ("dtype", "d", "error", "message"),
     [
         (torch.float32, 24, ValueError, "q has width 24: expected one of"),
-        (torch.float64, 16, TypeError, "q has dtype torch.float64: expected float16"),
+        (torch.float64, 16, TypeError, "q has dtype torch.float64: kernels take float16"),
     ],
 )
 def test_widths_and_dtypes(dtype, d, error, message):

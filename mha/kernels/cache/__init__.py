@@ -3,24 +3,43 @@
 The meaning is that of `mha.reference.cache`. What is new here: lengths stay on the device, and nobody waits for them.
 """
 
+from functools import partial
+
 import torch
 
 from mha import shapes
 from mha.kernels.cache.band import Band, band_of
 from mha.kernels.cache.checks import check, check_pages
 from mha.kernels.cache.operator import decode
-from mha.options import hinted
+from mha.options import OURS, hinted
 
 __all__ = ["decode_attention", "decode_attention_lse", "paged_attention", "paged_attention_lse"]
 
+_LSE = "decode_attention_lse and paged_attention_lse return it behind the output"
+CACHE = OURS | {
+    "block_table": "page_table= of paged_attention",
+    "cache_seqlens": "mask=masks.lengths(n), or lengths= of paged_attention",
+    "num_splits": "leave it out: sizes and device decide",
+    "return_lse": _LSE,
+    "return_softmax_lse": _LSE,
+}
 
-@hinted
-def decode_attention(q, k, v, *, bias=None, dropout=None, **options) -> "Float[Tensor, '*b h i e']":
+
+@partial(hinted, answers=CACHE)
+def decode_attention(
+    q: "Float[Tensor, '*b h i d']",
+    k: "Float[Tensor, '*b g j d']",
+    v: "Float[Tensor, '*b g j e']",
+    *,
+    bias=None,
+    dropout=None,
+    **options,
+) -> "Float[Tensor, '*b h i e']":
     """Return the output of `attention` for few queries: a core for the steps of a layer and for `cached_attention`.
 
     Options as there: mask (causal, window and lengths, joined by &), scale, softcap, sinks, q_start; and precision,
-    "ieee" or "tf32x3", how float32 is multiplied. All that a sample's lengths hide may hold anything. A bias and
-    dropout are refused.
+    "ieee" or "tf32x3", how float32 is multiplied. All that a sample's lengths hide may hold anything. A bias, dropout
+    and tensors that require a gradient are refused. The keys are split as in Flash-Decoding (Dao et al., 2023).
     """
     for name, given in (("bias", bias), ("dropout", dropout)):
         if given is not None:
@@ -28,9 +47,18 @@ def decode_attention(q, k, v, *, bias=None, dropout=None, **options) -> "Float[T
     return decode_attention_lse(q, k, v, **options)[0]
 
 
-@hinted
+@partial(hinted, answers=CACHE)
 def decode_attention_lse(
-    q, k, v, *, mask=None, scale=None, softcap=None, sinks=None, q_start=None, precision="ieee"
+    q: "Float[Tensor, '*b h i d']",
+    k: "Float[Tensor, '*b g j d']",
+    v: "Float[Tensor, '*b g j e']",
+    *,
+    mask=None,
+    scale=None,
+    softcap=None,
+    sinks=None,
+    q_start=None,
+    precision="ieee",
 ) -> "tuple[Float[Tensor, '*b h i e'], Float[Tensor, '*b h i']]":
     """Return the output of `decode_attention` and the lse of its rows, float32: what `mha.reference.merge` takes."""
     start = 0 if q_start is None else q_start  # what the kernel finds out for itself need not be computed here
@@ -42,7 +70,7 @@ def decode_attention_lse(
     return out.reshape(*call.batch_shape, *out.shape[1:]), lse.reshape(*call.batch_shape, *lse.shape[1:])
 
 
-@hinted
+@partial(hinted, answers=CACHE)
 def paged_attention(
     q: "Float[Tensor, 'b h i d']",
     k_pages: "Float[Tensor, 'pages g page d']",
@@ -51,16 +79,16 @@ def paged_attention(
     lengths: "Int[Tensor, ' b']",
     **options,
 ) -> "Float[Tensor, 'b h i e']":
-    """Attend to keys and values that lie in pages, anywhere and in any order. Options as of `decode_attention`.
+    """Attend to keys and values that lie in pages (Kwon et al., 2023), anywhere and in any order.
 
     Slot j of sample b is slot j mod (page size) of page `page_table[b, j // (page size)]`. A sample sees its first
     `lengths[b]` slots; entries and slots behind may hold anything. Samples may share pages. Nothing checks that the
-    entries name pages that exist.
+    entries name pages that exist. Options are those of `decode_attention_lse`.
     """
     return paged_attention_lse(q, k_pages, v_pages, page_table, lengths, **options)[0]
 
 
-@hinted
+@partial(hinted, answers=CACHE)
 def paged_attention_lse(
     q, k_pages, v_pages, page_table, lengths, *,
     mask=None, scale=None, softcap=None, sinks=None, q_start=None, precision="ieee",

@@ -3,6 +3,7 @@
 import torch
 
 from mha import masks, shapes
+from mha.kernels.limits import check_tensors, lack
 from mha.kernels.runtime import check_device
 from mha.kernels.teaching.backward import backward
 from mha.kernels.teaching.forward import forward
@@ -20,16 +21,17 @@ def attention(
 ) -> "Float[Tensor, '*b h i d']":
     """Mix the values of the visible keys, tile by tile.
 
-    `mask` is None or `masks.causal`; what is hidden must be finite. A query that sees no key gets 0.
+    `mask` is None or `masks.causal`; what is hidden must be finite. A query that sees no key gets 0. The dtype is
+    float16, bfloat16 or float32. There is a first derivative. The method is FlashAttention-2 (Dao, 2024).
     """
+    check_tensors(q=q, k=k, v=v)
     call = shapes.check(q, k, v, mask=mask, scale=scale)
+    error = lack(q, k, v)
+    if error is not None:
+        raise error
     check_device(q=q, k=k, v=v)
     for name, x in (("k", k), ("v", v)):
         shapes.check_shape(name, x, (*q.shape[:-2], k.shape[-2], q.shape[-1]))
-        if x.dtype != q.dtype:
-            raise TypeError(f"{name} has dtype {x.dtype} and q has {q.dtype}: expected one dtype")
-    if q.dtype not in (torch.float16, torch.bfloat16, torch.float32):
-        raise TypeError(f"q has dtype {q.dtype}: expected float16, bfloat16 or float32; mha.reference takes the others")
     if q.shape[-1] not in WIDTHS:
         raise ValueError(f"q has width {q.shape[-1]}: expected one of {WIDTHS}; mha.kernels.attention takes the others")
     if mask is not None and mask is not masks.causal:
