@@ -10,10 +10,13 @@ are random. The file is written after each section, and what there was no time f
 
 import argparse
 import os
+import sys
 import time
 from pathlib import Path
 
 from provenance import provenance, write
+
+sys.path.append(str(Path(__file__).parents[1]))  # where mha is not installed
 
 
 def main():

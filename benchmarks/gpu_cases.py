@@ -1,8 +1,10 @@
 """One call of a kernel as a value: what gpu_attention.py checks and times, and what its helpers compile beforehand."""
 
+import os
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from multiprocessing import get_context
 
 import torch
@@ -13,7 +15,7 @@ from mha.dropout import Dropout
 from mha.kernels.dot_product.backward import backward
 from mha.kernels.dot_product.forward import forward
 from mha.kernels.dot_product.problem import problem_of
-from mha.kernels.tile_sizes import TileSize
+from mha.kernels.tile_sizes import TABLE, TileSize
 
 BLOCK = 64
 PAGE = 16
@@ -101,6 +103,8 @@ class Case:
         """Return a function without arguments that sends a gradient back through the call."""
         call = self.call(device)
         out = call()
+        if self.function == "linear_attention":
+            out, _state = out
         learned = [x for x in (*call.args, *call.keywords.values()) if getattr(x, "requires_grad", False)]
         return partial(torch.autograd.grad, out, learned, torch.randn_like(out), retain_graph=True)
 
@@ -118,20 +122,30 @@ def in_pages(q, k, v):
     return q, *pages, places.reshape(b, columns).int(), torch.full((b,), k.shape[2], device=q.device)
 
 
-def compile_all(cases, architecture, workers):
+def compile_all(cases, architecture):
     """Fill Triton's cache, many cases at once; return what the assembler says, a list of dicts for each case."""
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(partial(compile_one, architecture=architecture), cases))
+    try:
+        return list(helpers().map(partial(compile_one, architecture=architecture, table=TABLE), cases))
+    except BrokenProcessPool as error:  # the compiler has ended its process; others may go on with the next cases
+        helpers.cache_clear()
+        return [[{"error": f"{type(error).__name__}: {error}"}]] * len(cases)
 
 
-def compile_one(case, architecture):
-    """Compile what a case launches. Lengths do not matter: no kernel is made for one."""
+@cache
+def helpers():
+    """Return processes that compile. They serve all sections: to start takes each as long as some kernels."""
+    return ProcessPoolExecutor(min(len(os.sched_getaffinity(0)), 16), mp_context=get_context("spawn"))
+
+
+def compile_one(case, architecture, table):
+    """Compile what a case launches with this table of tile sizes, which may be newer than the helper's own."""
     from mha.kernels.ahead_of_time import compiling_for
 
     torch.set_num_threads(1)
+    TABLE.update(table)
     with compiling_for(architecture) as launches:
         try:
-            if case.gradient and case.function == "attention":
+            if case.gradient:
                 case.gradients("cpu")()
             else:
                 case.call("cpu")()
@@ -142,5 +156,5 @@ def compile_one(case, architecture):
 
 
 def shorter(case):
-    """Return the case with lengths that a CPU makes at once, and the same kernels."""
+    """Return the case with lengths that a CPU makes at once; as even as they were, they have the same kernels."""
     return replace(case, b=2, n_q=min(case.n_q, 512), n_k=min(case.n_k, 4096))

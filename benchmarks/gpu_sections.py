@@ -1,6 +1,5 @@
 """The sections of gpu_attention.py: each is a generator of rows. In the interpreter all sizes are tiny."""
 
-import os
 import sys
 import time
 from dataclasses import replace
@@ -13,12 +12,12 @@ from gpu_cases import MASKS, Case, compile_all, shorter
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from triton import testing
 
+from mha import kernels
 from mha.kernels import runtime, tile_sizes
 from mha.kernels.tile_sizes import TileSize
-from mha.nn.dropout import factors
 
-sys.path.append(str(Path(__file__).parent.parent / "tests"))
-from kernels import plain
+sys.path.append(str(Path(__file__).parents[1] / "tests/kernels"))
+import plain
 
 TINY = runtime.interpreted()
 DEVICE = torch.device("cpu" if TINY else "cuda")
@@ -97,9 +96,9 @@ def sweep():
     for case, assembled in zip(sweep_cases(), compiled(sweep_cases()), strict=True):
         ((name, size),) = case.sizes
         row = {"kernel": name, "d": case.d, "size": size} | {"assembler": assembled}
-        row |= attempt(
-            lambda case=case: rate(case, milliseconds(case.call(DEVICE)), backward=case.function != "forward")
-        )
+        if assembled is None or "error" not in assembled[0]:
+            back = case.function == "backward"
+            row |= attempt(lambda case=case, back=back: rate(case, milliseconds(case.call(DEVICE)), backward=back))
         if "ms" in row and row["ms"][0] < best.get((name, case.d), (float("inf"),))[0]:
             best[name, case.d] = row["ms"][0], size
         yield row
@@ -158,7 +157,7 @@ def in_plain_torch(case, tensors, d_out, dtype):
     options, shape = case.options(), (case.b, case.h, case.n_q, case.n_k)
     mask, dropout = options.pop("mask", None), options.pop("dropout", None)
     dense = torch.ones(1, 1, dtype=torch.bool) if mask is None else torch.as_tensor(mask.dense(case.n_q, case.n_k))
-    kept = None if dropout is None else factors(dropout, shape, DEVICE, torch.float64)
+    kept = None if dropout is None else torch.from_numpy(dropout.factors(shape)).to(DEVICE)
     out = plain.attend(**leaves, **options, see=dense.to(DEVICE).expand(shape), factors=kept).out
     return [out.detach(), *torch.autograd.grad(out, list(leaves.values()), d_out.to(dtype))]
 
@@ -221,18 +220,42 @@ def judged_rows(case):
 
 
 def linear():
-    for n in LENGTHS[-2:]:
-        case = replace(usual(n, WIDTHS[0], "full"), function="linear_attention", gradient=False)
-        yield case.label() | attempt(lambda case=case: milliseconds(case.call(DEVICE)))
+    """Compare linear attention and its gradients with float64, then time it."""
+    n = 33 if TINY else 301
+    check = Case("linear_attention", n_q=n, n_k=n, d=72, e=40, dtype=LOW)
+    timings = [replace(usual(n, d), function="linear_attention") for d in WIDTHS[:2] for n in LENGTHS[-2:]]
+    compiled([check, *timings])
+    yield check.label() | attempt(lambda: judged_linear(check))
+    for case in timings:
+        passes = {"forward": case.call, "backward": case.gradients}
+        yield case.label() | attempt(
+            lambda passes=passes: {name: milliseconds(f(DEVICE)) for name, f in passes.items()}
+        )
+
+
+def judged_linear(case):
+    rows = case.tensors(DEVICE)
+    d_out = torch.randn_like(rows["v"])
+
+    def results(form, dtype):
+        leaves = [x.detach().to(dtype).requires_grad_() for x in rows.values()]
+        out = form(*leaves)
+        return [out.detach(), *torch.autograd.grad(out, leaves, d_out.to(dtype))]
+
+    found = results(lambda q, k, v: kernels.linear_attention(q, k, v)[0], case.dtype)
+    exact, low = (results(lambda q, k, v: (q @ k.mT).tril() @ v, dtype) for dtype in (torch.float64, case.dtype))
+    return verdict(("out", *rows), found, exact, low)
 
 
 def flex():
     """Time FlexAttention, which compiles a kernel for each mask."""
     if TINY:
         return
+    from torch._functorch import config
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    fused = torch.compile(flex_attention)
+    config.donated_buffer = False  # or the backward pass can run once only
+    fused = torch.compile(flex_attention, dynamic=False)
     for d in (128, 64):
         case = usual(16384, d, "causal")
         blocks = create_block_mask(lambda b, h, i, j: i >= j, None, None, case.n_q, case.n_k, device=DEVICE)
@@ -274,8 +297,7 @@ def attempt(f):
 
 def compiled(cases):
     """Compile beforehand, on all processors, what these cases launch."""
-    workers = min(len(os.sched_getaffinity(0)), len(cases), 16)
-    return [None] * len(cases) if TINY else compile_all([shorter(c) for c in cases], ARCHITECTURE, workers)
+    return [None] * len(cases) if TINY else compile_all([shorter(c) for c in cases], ARCHITECTURE)
 
 
 SECTIONS = ceilings, sweep, correctness, repeats, lengths, shapes, decoding, linear, flex

@@ -21,5 +21,6 @@ def test_the_script_goes_through_all_its_sections(tmp_path):
     assert [name for name, rows in sections.items() if not rows] == ["flex"], "which needs a compiler"
     assert all(row["ok"] for row in result["correctness"])
     assert [row["ok"] for row in result["decoding"] if "ok" in row] == [True] * 4
+    assert [row["ok"] for row in result["linear"] if "ok" in row] == [True]
     assert all(row["same_bits"] for row in result["repeats"])
     assert all(times["ms"] for row in result["lengths"] for times in (row["forward"], row["backward"]))
