@@ -4,7 +4,7 @@ Triton knows of a stride that it is a multiple of 16, or nothing. A stride of 40
 into single elements; counted in units of 8 that the kernel multiplies again, it keeps the 16-byte loads.
 """
 
-__all__ = ["UNIT", "is_wide", "strides", "unit_of", "with_unit_stride"]
+__all__ = ["UNIT", "copied_once", "is_wide", "strides", "unit_of", "with_unit_stride"]
 
 UNIT = 8  # elements: 16 bytes of float16
 MOST_ROWS = 512  # of a tile, which may reach beyond the last row
@@ -19,6 +19,15 @@ def strides(x, unit=1):
 def with_unit_stride(x):
     """Return a tensor whose last axis is contiguous, as the kernels read it: a copy only if it is not."""
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+
+
+def copied_once(x):
+    """Return `with_unit_stride` of a tensor without derivative; what repeats along an axis is copied once.
+
+    So the gradient that a sum sends back, one number expanded, takes the memory of one row.
+    """
+    once = x[tuple(slice(1) if step == 0 else slice(None) for step in x.stride()[:-1])]
+    return with_unit_stride(once).expand(x.shape)
 
 
 def unit_of(*tensors):

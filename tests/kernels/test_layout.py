@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from compare import assert_equal
-from mha.kernels.layout import MOST_ROWS, REACH, is_wide, strides, unit_of, with_unit_stride
+from mha.kernels.layout import MOST_ROWS, REACH, copied_once, is_wide, strides, unit_of, with_unit_stride
 
 
 def test_strides_of_axes_of_size_1_do_not_matter():
@@ -26,6 +26,15 @@ def test_the_last_axis_becomes_contiguous_and_nothing_else_is_copied():
     assert with_unit_stride(turned).stride(-1) == 1
     assert_equal(with_unit_stride(turned), turned)
     assert with_unit_stride(x[..., ::8]).data_ptr() == x.data_ptr()  # one entry a row has no stride
+
+
+@pytest.mark.parametrize("given", [torch.tensor(3.0), torch.randn(3, 1, 1)], ids=["one number", "one a head"])
+def test_what_repeats_is_copied_once(given):
+    x = given.expand(2, 3, 5, 7)
+    found = copied_once(x)
+    assert found.stride(-1) == 1
+    assert found.untyped_storage().nbytes() == 4 * 7 * given.numel()
+    assert_equal(found, x)
 
 
 def test_wide_begins_before_an_offset_leaves_32_bits():

@@ -15,7 +15,7 @@ from mha.kernels.dot_product.forward import heads_at_once, own_tile
 from mha.kernels.dot_product.row_terms import row_terms, sink_gradient
 from mha.kernels.dot_product.scores import cap_slope, capped, placed
 from mha.kernels.language import head_at, kept, load_rows
-from mha.kernels.layout import is_wide, strides, unit_of, with_unit_stride
+from mha.kernels.layout import copied_once, is_wide, strides, unit_of
 from mha.kernels.tile_sizes import padded
 
 __all__ = ["backward", "dkdv_kernel", "dq_kernel", "gradients"]
@@ -23,7 +23,7 @@ __all__ = ["backward", "dkdv_kernel", "dq_kernel", "gradients"]
 
 def backward(d_out, q, k, v, out, lse, problem, *, d_lse=None):
     """Return the gradients of q, k and v in their dtypes, contiguous, and that of the sinks, summed over the batch."""
-    d_out = with_unit_stride(d_out)
+    d_out = copied_once(d_out)
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
     unit = unit_of(q, k, v, d_out)
     tensors = q, k, v, d_out, *row_terms(d_out, out, lse, d_lse)

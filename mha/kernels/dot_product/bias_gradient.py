@@ -17,7 +17,7 @@ from mha.kernels.dot_product.backward import gradients
 from mha.kernels.dot_product.row_terms import row_terms, sum_of_score_gradients
 from mha.kernels.dot_product.scores import placed
 from mha.kernels.language import head_at, load_rows
-from mha.kernels.layout import is_wide, strides, unit_of, with_unit_stride
+from mha.kernels.layout import copied_once, is_wide, strides, unit_of
 from mha.kernels.tile_sizes import padded, tile_size
 
 __all__ = ["bias_gradient", "bias_gradient_kernel"]
@@ -30,7 +30,7 @@ def bias_gradient(d_out, q, k, v, out, lse, problem, *, d_lse=None, size=None):
     (batch, num_heads, n_q, d), (num_kv_heads, n_k, e) = q.shape, v.shape[1:]
     if not lse.numel() * n_k:
         return d_bias.zero_()
-    d_out = with_unit_stride(d_out)
+    d_out = copied_once(d_out)
     of_rows = row_terms(d_out, out, lse, d_lse)
     if bias.shape[3] == 1:
         return sum_of_score_gradients(problem.sinks, lse, of_rows[1], d_lse)[..., None].sum_to_size(bias.shape).to(bias)
