@@ -25,11 +25,10 @@ def fused(q, k, v, see, causal, scale):
     q, k, v = unit_stride(q, k, v)
     if not q.is_cpu:
         return _elsewhere(q, k, v, see, causal, scale)
-    needs_gradient = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     bias = None if see is None else 1 - see.to(q.dtype).reciprocal()  # 0 or −inf, in vector registers
     if torch.compiler.is_compiling():
         return _Fused.apply(q, k, v, bias, causal, scale)
-    if needs_gradient:
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         return _apply(q, k, v, bias, causal, scale)
     if bias is not None:
         return forward_op(q, k, v, 0.0, False, attn_mask=bias, scale=scale)[0]
@@ -68,9 +67,7 @@ class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that
         return *gradients, None, None, None
 
 
-def _apply(*given):
-    """Apply without torch's look for transforms: they meet plain formulas before they come here."""
-    return super(torch.autograd.Function, _Fused).apply(*given)
+_apply = super(torch.autograd.Function, _Fused).apply  # no look for transforms: they meet plain formulas before
 
 
 def _see(q, k, bias, causal):

@@ -168,20 +168,23 @@ class MultiHeadAttention(nn.Module):
             q, k, bias = placed(self.position, q, k, bias, stand)
         if self.norm_last:
             q, k = self._normed(q, k)
-        return q, k, v, self._options(mask, bias) | {"q_start": None if stand is None else stand.q_start}
+        options = self._options(mask, bias)
+        options["q_start"] = None if stand is None else stand.q_start
+        return q, k, v, options
 
     def _options(self, mask, bias):
         return {"mask": mask, "bias": bias, "scale": self.scale, "softcap": self.softcap, "sinks": self.sinks}
 
     def _projected(self, x, for_keys, for_values):
         """Return q, k and v without positions, split into heads."""
-        layer_checks.check_input("x", x, self.q_proj)
-        for context, linear in ((for_keys, self.k_proj), (for_values, self.v_proj)):
+        q_proj, k_proj, v_proj = self.q_proj, self.k_proj, self.v_proj
+        layer_checks.check_input("x", x, q_proj)
+        for context, linear in ((for_keys, k_proj), (for_values, v_proj)):
             if context is not x or linear.in_features != self.d_model:
                 layer_checks.check_input("context", context, linear)
-        q = _split(self.q_proj(x), self.num_heads)
-        k = _split(self.k_proj(for_keys), self.num_kv_heads)
-        v = _split(self.v_proj(for_values), self.num_kv_heads)
+        q = _split(q_proj(x), self.num_heads)
+        k = _split(k_proj(for_keys), self.num_kv_heads)
+        v = _split(v_proj(for_values), self.num_kv_heads)
         return (q, k, v) if self.norm_last else (*self._normed(q, k), v)
 
     def _normed(self, q, k):

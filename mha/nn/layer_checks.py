@@ -16,8 +16,9 @@ def check_input(name, x, linear):
     checks.tensors(**{name: x})
     shapes.check_input(name, x, linear.in_features)
     weight = linear.weight
-    free = not isinstance(weight, torch.Tensor) or not weight.is_floating_point()  # a quantized layer casts by itself
-    if free or x.dtype == weight.dtype or torch.is_autocast_enabled(x.device.type):
+    if x.dtype is getattr(weight, "dtype", None) or torch.is_autocast_enabled(x.device.type):
+        return
+    if not isinstance(weight, torch.Tensor) or not weight.is_floating_point():  # a quantized layer casts by itself
         return
     raise TypeError(f"{name} has dtype {x.dtype}: expected {weight.dtype}, the dtype of the weights; x.to(…) converts")
 
@@ -46,6 +47,8 @@ def check_cache(cache, x):
 
 def contexts(x, context):
     """Return the input for the keys and the input for the values: x itself where there is no context."""
+    if context is None:
+        return x, x
     if isinstance(context, tuple) and len(context) != 2:
         raise ValueError(f"context is a tuple of {len(context)}: expected one input, or (for keys, for values)")
     pair = context if isinstance(context, tuple) else (context, context)

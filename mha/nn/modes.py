@@ -15,7 +15,7 @@ def transformed(*tensors):
     """Tell whether a torch.func transform is active, or a tensor (or None) carries a forward-mode tangent."""
     if _are_functorch_transforms_active():
         return True
-    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+    if forward_ad._current_level < 0 or torch.compiler.is_compiling():
         return False
     return any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
