@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from triton.runtime.interpreter import InterpretedFunction
 
-__all__ = ["CPU_STANDS_FOR", "architecture", "check_device", "interpreted", "jit"]
+__all__ = ["CPU_STANDS_FOR", "architecture", "check_device", "interpreted", "is_captured", "jit"]
 
 
 def interpreted():
@@ -54,6 +54,11 @@ def architecture(device):
         return CPU_STANDS_FOR.get()
     major, minor = torch.cuda.get_device_capability(device)
     return 10 * major + minor
+
+
+def is_captured(device):
+    """Tell whether what runs on this device now becomes part of a CUDA graph, and will run again."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 if interpreted():

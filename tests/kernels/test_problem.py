@@ -1,4 +1,6 @@
+import gc
 import math
+import weakref
 
 import numpy as np
 import pytest
@@ -79,6 +81,16 @@ def test_tables_on_a_device_are_waited_for_once(monkeypatch):
         made(mask=mask, q_start=start)
         assert [x.tolist() for x in read] == [[17, 41], [3, 5]]
         read.clear()
+
+
+def test_what_a_captured_graph_reads_outlives_the_cache(monkeypatch):
+    monkeypatch.setattr(problem, "OF_GRAPHS", [])
+    for captured in (False, True):
+        monkeypatch.setattr(problem.runtime, "is_captured", lambda device, now=captured: now)
+        table = weakref.ref(made(mask=masks.window(3, 5)).passes["forward"].lists.table)
+        problem._read_once.cache_clear()
+        gc.collect()
+        assert (table() is not None) == captured
 
 
 def test_each_pass_walks_the_lists_of_its_own_tiles():

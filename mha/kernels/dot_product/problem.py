@@ -40,6 +40,7 @@ __all__ = ["Pass", "Problem", "problem_of"]
 PASSES = "forward", "dq", "dkdv"
 LOG2_E = math.log2(math.e)
 MOST_KEPT = 2**20  # entries in the tables of a mask whose lists are kept: their content is compared at each call
+OF_GRAPHS: list[tuple[Any, ...]] = []  # tables and lists that captured CUDA graphs read whenever they run
 
 
 class Pass(NamedTuple):
@@ -155,7 +156,10 @@ def _on_device(call, cuts, device):
         return "", (), (NO_LISTS,) * len(cuts)
     start = call.q_start if isinstance(call.q_start, int) else tuple(call.q_start.tolist())
     read = _read_once if sum(map(_size, call.mask.tables())) <= MOST_KEPT else _read
-    return read(call.mask, start, call.n_q, call.n_k, cuts, str(device))
+    found = read(call.mask, start, call.n_q, call.n_k, cuts, str(device))
+    if runtime.is_captured(device):
+        OF_GRAPHS.append(found)
+    return found
 
 
 def _read(mask, start, n_q, n_k, cuts, device):
