@@ -70,6 +70,9 @@ def paged_attention(q, k_pages, v_pages, page_table, lengths, *, mask=None, **op
     Slot j of sample b is slot j mod (page size) of page `page_table[b, j // (page size)]`. A sample sees its first
     `lengths[b]` slots; entries and slots behind may hold anything. Samples may share pages.
     """
+    batch, (table, n) = len(q), map(np.shape, (page_table, lengths))
+    if len(table) != 2 or table[0] != batch or n != (batch,):
+        raise ValueError(f"page_table has shape {table} and lengths has {n}: expected ({batch}, p) and ({batch},)")
     lengths = np.minimum(lengths, page_table.shape[1] * k_pages.shape[-2])
     held = masks.lengths(lengths)
     k, v = (gather_pages(pages, page_table, lengths) for pages in (k_pages, v_pages))
@@ -85,5 +88,8 @@ def gather_pages(
     rows = np.zeros((len(page_table), num_kv_heads, n_k, width))
     for b, j in np.ndindex(len(page_table), n_k):
         if j < lengths[b]:
-            rows[b, :, j] = pages[page_table[b, j // page_size], :, j % page_size]
+            page = page_table[b, j // page_size]
+            if not 0 <= page < len(pages):
+                raise ValueError(f"page_table sends sample {b} to page {page}: expected 0 to {len(pages) - 1}")
+            rows[b, :, j] = pages[page, :, j % page_size]
     return rows

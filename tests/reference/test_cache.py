@@ -77,6 +77,22 @@ def test_pages_by_hand():
     assert_equal(out[:, 0, 0, 0], [16, 20.5], rtol=1e-15)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"page_table": np.array([[0, 1], [2, -1]])}, "page_table sends sample 1 to page -1: expected 0 to 2"),
+        ({"page_table": np.array([[0, 3], [2, 1]])}, "page_table sends sample 0 to page 3: expected 0 to 2"),
+        ({"page_table": np.zeros((1, 2), int)}, r"page_table has shape \(1, 2\) and .* expected \(2, p\) and \(2,\)"),
+        ({"lengths": np.array([4])}, r"lengths has \(1,\): expected \(2, p\) and \(2,\)"),
+    ],
+)
+def test_pages_that_do_not_exist_are_named(change, words):
+    pages = np.zeros((3, 1, 2, 1))
+    given = {"page_table": np.array([[0, 1], [2, 0]]), "lengths": np.array([4, 3])} | change
+    with pytest.raises(ValueError, match=words):
+        paged_attention(np.zeros((2, 1, 1, 1)), pages, pages, **given)
+
+
 @pytest.mark.parametrize("mask", [None, masks.causal, masks.window_of(3)], ids=repr)
 @pytest.mark.parametrize("page", [1, 3, 8])
 def test_pages_are_the_cache_that_they_hold(page, mask):
