@@ -13,5 +13,6 @@ from mha.widgets.head_maps import HeadMaps
 from mha.widgets.heads import Heads
 from mha.widgets.lookup import Lookup
 from mha.widgets.rounding import Rounding
+from mha.widgets.tiles import Tiles
 
-__all__ = ["Cost", "DotProduct", "Flash", "HeadMaps", "Heads", "Lookup", "Rounding", "Widget"]
+__all__ = ["Cost", "DotProduct", "Flash", "HeadMaps", "Heads", "Lookup", "Rounding", "Tiles", "Widget"]

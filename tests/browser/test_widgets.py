@@ -10,7 +10,7 @@ import pytest
 
 from browser.visit import picture, served, still_controls, visit
 from mha import masks, reference
-from mha.widgets import Cost, DotProduct, Flash, HeadMaps, Heads, Lookup, Rounding
+from mha.widgets import Cost, DotProduct, Flash, HeadMaps, Heads, Lookup, Rounding, Tiles
 
 pytestmark = pytest.mark.browser
 
@@ -65,6 +65,7 @@ def widgets():
         Cost("llama-3-8b", itemsize=4),
         Flash(TOKENS, q[0], k[0], k[1, :, :2], step=2),
         Rounding(exponent=-4, thousandths=600, format=2),
+        Tiles(reach=2, rows=4, columns=8),
     ]
 
 
@@ -147,7 +148,7 @@ def test_live_picture_is_the_still(browser, folder):
 
 def test_click_on_the_picture_chooses(browser, folder):
     with visit(browser, f"file://{folder}/index.html") as (page, _):
-        dot_product, _, heads, head_maps, lookup, _, flash, rounding = page.locator(".mha-live").all()
+        dot_product, _, heads, head_maps, lookup, _, flash, rounding, _ = page.locator(".mha-live").all()
         dot_product.locator("svg rect.pick[data-value='5']").click()
         assert "Query 5, “some”" in dot_product.locator("[aria-live]").inner_text()
         assert dot_product.get_by_role("radio").nth(5).is_checked()

@@ -15,7 +15,7 @@ from traitlets import TraitError
 from mha.masks import causal
 from mha.reference import attention_weights
 from mha.text import template
-from mha.widgets import Cost, DotProduct, Flash, HeadMaps, Heads, Lookup, Rounding
+from mha.widgets import Cost, DotProduct, Flash, HeadMaps, Heads, Lookup, Rounding, Tiles
 from mha.widgets.base import HERE, module_source
 
 TOKENS = ["[CLS]", "ships", "<sail>", "'at'", '"sea"', "&"]
@@ -28,6 +28,7 @@ WIDGETS = [
     Heads(TOKENS, Q, K, name="fig-c"),
     Lookup(range(0, 24, 3), range(8), period=24, query=7.5, name="fig-e"),
     Rounding(exponent=-4, thousandths=600, name="fig-f"),
+    Tiles(name="fig-h"),
 ]
 KINDS = sorted(path.stem for path in HERE.glob("*.js") if path.stem != "common")
 each_widget = pytest.mark.parametrize("widget", WIDGETS, ids=KINDS)
