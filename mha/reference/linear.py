@@ -49,7 +49,7 @@ def parallel_linear_attention(q, k, v, *, state=None, log_decay=None):
 
 
 def chunked_linear_attention(q, k, v, *, state=None, log_decay=None, chunk=64):
-    """Return the same in chunks: all pairs within a chunk, and the state from one chunk to the next."""
+    """Return the same in chunks: all pairs within one, and the state between them.   Book: {eq}`linear-chunk`."""
     q, k, v, state, log_decay = arguments(q, k, v, state, log_decay)
     chunk = count("chunk", chunk, least=1)
     output = np.empty((*q.shape[:-1], v.shape[-1]))
