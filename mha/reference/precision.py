@@ -65,7 +65,10 @@ def spacing(x, format: Format) -> "Float[Array, '*b']":
 
 
 def round_to(x, format: Format) -> "Float[Array, '*b']":
-    """Return the number of `format` nearest to x; of two, the even one.   Book: {eq}`rounding-unit`."""
+    """Return the number of `format` nearest to x.   Book: {eq}`rounding-unit`.
+
+    Of two equally near ones it is the even one.
+    """
     x = _float64(x)
     step = spacing(np.where(np.isfinite(x), x, 0.0), format)
     rounded = np.rint(x / step) * step
@@ -74,7 +77,7 @@ def round_to(x, format: Format) -> "Float[Array, '*b']":
 
 
 def scaled_rounding(x, format: Format, *, axis=None) -> "Float[Array, '*b']":
-    """Return x rounded with a scale that makes its largest entry the largest number of the format.
+    """Return x rounded, scaled so that its largest entry is the largest of the format.
 
     `axis` names the axes that share a scale; None is one scale for all.
     """
@@ -94,9 +97,10 @@ class LossScale(NamedTuple):
 def loss_scaling(
     state: LossScale, gradients, *, growth=2.0, backoff=0.5, interval=2000
 ) -> "tuple[LossScale, list[np.ndarray] | None]":
-    """Return the next state, and the gradients of the loss, from those of scale · loss.   Book: {eq}`loss-scaling`.
+    """Return the next state, and the gradients unscaled.   Book: {eq}`loss-scaling`.
 
-    Where one of them overflowed, the gradients are None: the step is left out.
+    `gradients` are those of scale · loss. Where one of them overflowed, None is returned
+    in their place: the step is left out.
     """
     gradients = [shapes.float64("gradients", x) for x in gradients]
     if not all(np.isfinite(x).all() for x in gradients):

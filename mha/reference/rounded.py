@@ -24,7 +24,7 @@ class Stages(NamedTuple):
 
     @classmethod
     def mixed(cls, format: Format) -> "Stages":
-        """Return the stages of a fused kernel: `format` for what is multiplied, 32 bits for all else."""
+        """Return the stages of a fused kernel: `format` for what is multiplied and for the output, else 32 bits."""
         return cls(format, FLOAT32, format, FLOAT32)
 
 
@@ -41,7 +41,8 @@ def rounded_attention(
 ) -> "Float[Array, '*b h i e']":
     """Return what `attention` becomes when each stage is rounded to its format.
 
-    `scale_first` multiplies the queries by the scale, not the products. What overflows becomes ∞, and then NaN.
+    `scale_first` multiplies the queries by the scale, not the products.
+    What overflows becomes ∞, and then NaN.
     """
     arrays = {"q": q, "k": k, "v": v}
     q, k, v = (_rounded(shapes.float64(name, x), stages.inputs) for name, x in arrays.items())
