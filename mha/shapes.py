@@ -206,12 +206,15 @@ def check_latent(q, q_rope, latent, k_rope, w_k, w_v):
     check_shape("w_v", w_v, (num_heads, d_latent, w_v.shape[-1]))
 
 
+LINEAR_AXES = {"state": ("heads", "key width", "value width"), "log_decay": ("heads", "length")}
+
+
 def check_linear(q, k, v, state=None, log_decay=None):
     """Raise unless these make a call of linear attention; return its leading axes, the heads among them."""
     options = {name: x for name, x in (("state", state), ("log_decay", log_decay)) if x is not None}
     for name, x in {"q": q, "k": k, "v": v, **options}.items():
         _check_float(name, x)
-        check_rank(name, x, ("heads", "length") if name == "log_decay" else ("heads", "length", "width"))
+        check_rank(name, x, LINEAR_AXES.get(name, ("heads", "length", "width")))
     check_library(q=q, k=k, v=v, **options)
     n, d, e = q.shape[-2], q.shape[-1], v.shape[-1]
     if k.shape[-1] != d:
@@ -262,7 +265,8 @@ def _check_float(name, x):
     elif hasattr(x, "is_floating_point"):
         good = x.is_floating_point()
     else:
-        raise TypeError(f"{name} is a {type(x).__name__}: expected a NumPy array or a torch tensor")
+        hint = "; mha.kernels.attention takes a BiasRule too" if name == "bias" else ""
+        raise TypeError(f"{name} is a {type(x).__name__}: expected a NumPy array or a torch tensor{hint}")
     if not good:
         hint = "; a boolean mask is mask=" if name == "bias" else "; x.astype(float) or x.float() converts"
         raise TypeError(f"{name} has dtype {x.dtype}: expected floating point of at most 64 bits{hint}")

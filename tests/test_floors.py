@@ -76,6 +76,13 @@ def test_one_dtype_is_asked_for(on_cuda):
     assert mha.which(q, k, v, bias=bias.float()).floor == "kernels"
 
 
+def test_a_rule_of_positions_is_for_the_kernels_alone(on_cuda):
+    q, k, v = on_cuda()
+    for call in (mha.attention, mha.which):
+        with pytest.raises(TypeError, match=r"bias is a BiasRule: .*; mha.kernels.attention takes a BiasRule too"):
+            call(q, k, v, bias=kernels.alibi(torch.ones(q.shape[1])))
+
+
 def test_kernels_called_by_name_never_hand_a_call_on():
     q, k, v = (torch.from_numpy(x).float() for x in (Q, K, V))
     for function in (kernels.attention, kernels.attention_stats):

@@ -54,6 +54,11 @@ ILLEGAL = {
     "objects": ({"q": Q.astype(object)}, TypeError, "q has dtype object"),
     "booleans": ({"q": Q > 0}, TypeError, "q has dtype bool"),
     "lists": ({"q": Q.tolist()}, TypeError, "q is a list: expected a NumPy array or a torch tensor"),
+    "no bias": (
+        {"bias": [0.0]},
+        TypeError,
+        "bias is a list: expected a NumPy array or a torch tensor; mha.kernels.attention takes a BiasRule too",
+    ),
     "two libraries": ({"k": torch.zeros(2, 2, 5, 4)}, TypeError, "k is a torch tensor and q is a NumPy array"),
     "library of bias": ({"bias": torch.zeros(3, 5)}, TypeError, "bias is a torch tensor and q is a NumPy array"),
     "library of the mask": (

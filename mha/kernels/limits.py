@@ -27,6 +27,9 @@ def check_tensors(**arrays):
 def lack(q, k, v, *, widest=WIDEST, **options):
     """Return the error that these tensors would meet for what the kernels lack, or None; `widest` may be None."""
     tensors = {"q": q, "k": k, "v": v} | {name: x for name, x in options.items() if x is not None}
+    for name, x in tensors.items():
+        if not isinstance(x, torch.Tensor):
+            return TypeError(f"{name} is a {type(x).__name__}: expected a torch tensor")
     if _are_functorch_transforms_active() or _has_tangent(*tensors.values()):
         return ValueError("mha.kernels has no forward mode and serves no transform of torch.func: mha.nn does both")
     for name, x in tensors.items():

@@ -78,6 +78,8 @@ def in_blocks(blocks, size=None):
         raise TypeError(f"blocks is {blocks!r}: expected a boolean array or tiles; mask.tiles(n_q, n_k, size=…) lists")
     if isinstance(blocks, Tiles):
         blocks, size = blocks.visible, blocks.size
+    if size is None:
+        raise TypeError("size is None: expected (query rows, key columns) of a block, or one number for both")
     rows, columns = size if isinstance(size, tuple) and len(size) == 2 else (size, size)
     rows, columns = count("size of a block", rows, least=1), count("size of a block", columns, least=1)
     blocks = own("blocks", blocks, "rows of equal lengths")

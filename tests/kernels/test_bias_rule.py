@@ -70,5 +70,15 @@ def test_a_closure_is_refused():
     reach = 3
     with pytest.raises(ValueError, match="expected one that stands in a module, no closure"):
         BiasRule(lambda at, b, h, i, j, p: i - j + reach)
+    with pytest.raises(TypeError, match="function is a int: expected one that stands in a module"):
+        BiasRule(3)
     with pytest.raises(TypeError, match=r"tables\[0\] is a float: expected a tensor"):
         BiasRule(far_keys, 0.5)
+
+
+def test_slopes_are_one_a_head():
+    with pytest.raises(TypeError, match="slopes is a list: expected a torch tensor"):
+        alibi([0.5, 0.25])
+    for slopes in (torch.ones(()), torch.ones(2, 1)):
+        with pytest.raises(ValueError, match=r"slopes has shape .*: expected \(heads,\), one slope per query head"):
+            alibi(slopes)

@@ -132,7 +132,7 @@ def test_misfits_are_named():
     q, k, v, _ = (torch.from_numpy(x) for x in draw())
     with pytest.raises(ValueError, match=r"lists blocks of shape \(1, 1, 3, 3\): expected \(2, 2, 5, 6\)"):
         kernels.sparse_attention(q, k, v, blocks_of((16, 16)), size=8)
-    with pytest.raises(TypeError, match="size of a block is None: expected an integer"):
+    with pytest.raises(TypeError, match=r"size is None: expected \(query rows, key columns\) of a block"):
         kernels.sparse_attention(q, k, v, blocks_of((16, 16)))
     with pytest.raises(ValueError, match=r"size is 8: expected None, tiles have a size of their own, \(16, 16\)"):
         kernels.sparse_attention(q, k, v, masks.in_blocks(blocks_of((16, 16)), 16), size=8)

@@ -60,7 +60,7 @@ def test_explain():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: in_blocks(BLOCKS), TypeError, "size of a block is None: expected an integer"),
+        (lambda: in_blocks(BLOCKS), TypeError, r"size is None: expected \(query rows, key columns\) of a block"),
         (lambda: in_blocks(BLOCKS, 0), ValueError, "size of a block is 0: expected at least 1"),
         (lambda: in_blocks(BLOCKS.astype(int), 4), TypeError, "blocks has dtype int64: expected booleans"),
         (lambda: in_blocks(BLOCKS[None], 4), ValueError, r"blocks has shape \(1, 2, 3\): .* write \(h, i, j\) as"),

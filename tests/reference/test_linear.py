@@ -142,6 +142,11 @@ MISUSES = {
     "width": ({"k": ROWS[1][..., :3]}, ValueError, "k has width 3 and q has width 5"),
     "length": ({"v": ROWS[2][..., :3, :]}, ValueError, "v has length 3 and q has length 5: every token has all three"),
     "heads": ({"k": ROWS[1][:, :2]}, ValueError, r"do not broadcast: q \(2, 3\), k \(2, 2\), v \(2, 3\)"),
+    "axes of the state": (
+        {"state": np.zeros((5, 7))},
+        ValueError,
+        r"state has shape \(5, 7\): expected \(…, heads, key width, value width\)",
+    ),
     "state": ({"state": np.zeros((2, 3, 7, 5))}, ValueError, r"state has shape .*expected \(…, heads, 5, 7\)"),
     "decay": ({"log_decay": np.zeros((2, 3, 4))}, ValueError, r"log_decay has shape .*expected \(…, heads, 5\), or 1"),
     "number": ({"log_decay": -0.5}, TypeError, "log_decay is a float: expected a NumPy array"),

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 import triton.language as tl
 
+from mha.kernels.limits import check_tensors
+
 __all__ = ["BiasRule", "alibi", "function_named"]
 
 
@@ -48,6 +50,9 @@ class BiasRule:
 
 def alibi(slopes: torch.Tensor) -> BiasRule:
     """Return the bias `−slopes[h] · |i − j|` of Press et al. (2022): one slope per query head."""
+    check_tensors(slopes=slopes)
+    if slopes.ndim != 1:
+        raise ValueError(f"slopes has shape {tuple(slopes.shape)}: expected (heads,), one slope per query head")
     return BiasRule(alibi_bias, slopes, num_heads=len(slopes))
 
 
@@ -58,6 +63,8 @@ def alibi_bias(at, b, h, i, j, p):
 @torch.compiler.assume_constant_result  # torch.compile does not trace the names of functions
 def name_of(function):
     """Return the name that `function_named` takes, of a function that stands in a module."""
+    if not hasattr(function, "__qualname__"):
+        raise TypeError(f"function is a {type(function).__name__}: expected one that stands in a module")
     if "<" in function.__qualname__:
         raise ValueError(f"function is {function.__qualname__}: expected one that stands in a module, no closure")
     return f"{function.__module__}:{function.__qualname__}"
