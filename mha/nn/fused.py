@@ -67,7 +67,9 @@ class _Fused(torch.autograd.Function):  # no jvp: Dynamo refuses a Function that
         return *gradients, None, None, None
 
 
-_apply = super(torch.autograd.Function, _Fused).apply  # no look for transforms: they meet plain formulas before
+def _apply(*arguments):
+    """Apply without a look for transforms: they meet plain formulas before."""
+    return super(torch.autograd.Function, _Fused).apply(*arguments)
 
 
 def _see(q, k, bias, causal):
