@@ -81,7 +81,7 @@ def test_sentence_says_what_is_computed():
         "70 pairs are visible, 12 %. In tiles of 2 × 2, 12 are full, 22 partial and 110 skipped: "
         "a kernel computes 136 pairs, 24 %."
     )
-    assert shown.alt().startswith("24 positions, a window of ± 1 and 0 global tokens, in both directions. ")
+    assert shown.alt().startswith("24 positions, a window of ± 1, global tokens: 0, in both directions. ")
 
 
 @pytest.mark.parametrize(
