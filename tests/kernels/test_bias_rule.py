@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 import triton.language as tl
@@ -70,10 +72,19 @@ def test_a_closure_is_refused():
     reach = 3
     with pytest.raises(ValueError, match="expected one that stands in a module, no closure"):
         BiasRule(lambda at, b, h, i, j, p: i - j + reach)
-    with pytest.raises(TypeError, match="function is a int: expected one that stands in a module"):
-        BiasRule(3)
     with pytest.raises(TypeError, match=r"tables\[0\] is a float: expected a tensor"):
         BiasRule(far_keys, 0.5)
+
+
+def of_positions_alone(i, j):
+    return i - j
+
+
+def test_what_is_no_rule_is_refused():
+    with pytest.raises(TypeError, match="function is a partial: expected a function that stands in a module"):
+        BiasRule(partial(far_keys))
+    with pytest.raises(TypeError, match="of_positions_alone has 2 arguments: expected at, b, h, i, j, p"):
+        BiasRule(of_positions_alone)
 
 
 def test_slopes_are_one_a_head():

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -18,7 +19,10 @@ class BiasRule:
     The function is written in Triton's language: b and h are numbers, i and j blocks of positions that broadcast to the
     tile, and `at(p[n], index)` reads the n-th of `tables`. It stands in a module (a closure would be compiled once for
     all that it closes over) and has no gradient: a bias to learn is a tensor. `num_heads` is how many query heads the
-    tables are for, if it matters.
+    tables are for, if it matters. `alibi(slopes)` is this function with one table::
+
+        def alibi_bias(at, b, h, i, j, p):
+            return -at(p[0], h) * tl.abs(i - j)
     """
 
     def __init__(self, function: Callable[..., Any], *tables: torch.Tensor, num_heads: int | None = None):
@@ -63,10 +67,14 @@ def alibi_bias(at, b, h, i, j, p):
 @torch.compiler.assume_constant_result  # torch.compile does not trace the names of functions
 def name_of(function):
     """Return the name that `function_named` takes, of a function that stands in a module."""
-    if not hasattr(function, "__qualname__"):
-        raise TypeError(f"function is a {type(function).__name__}: expected one that stands in a module")
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"function is a {type(function).__name__}: expected a function that stands in a module")
     if "<" in function.__qualname__:
         raise ValueError(f"function is {function.__qualname__}: expected one that stands in a module, no closure")
+    if function.__code__.co_argcount != 6:
+        raise TypeError(
+            f"{function.__qualname__} has {function.__code__.co_argcount} arguments: expected at, b, h, i, j, p"
+        )
     return f"{function.__module__}:{function.__qualname__}"
 
 
