@@ -372,6 +372,8 @@ def tensors(**changes):
         ({"q": lambda x: x[0]}, r"q has shape \(4, 1, 16\): expected \(b, h, i, d\)"),
         ({"q": torch.Tensor.requires_grad_}, r"q requires a gradient: expected torch.no_grad\(\)"),
         ({"v_pages": lambda x: x[:-1]}, r"v_pages has shape \(5, 2, 16, 16\) and k_pages has \(6, 2, 16, 16\)"),
+        ({"q": lambda x: x[..., :8]}, r"k_pages has width 16 and q has width 8: expected equal widths"),
+        ({"q": lambda x: x[:, :3]}, r"k_pages has 2 heads and q has 3: query heads must be a multiple"),
         ({"page_table": lambda x: x[:1]}, r"page_table has shape \(1, 2\): expected \(b, p\) with b = 2"),
         ({"page_table": torch.Tensor.float}, r"page_table has dtype torch.float32: expected int32 or int64"),
         ({"lengths": lambda x: x[:, None]}, r"lengths has shape \(2, 1\): expected \(b\) with b = 2"),

@@ -82,8 +82,8 @@ def paged_attention(
     """Attend to keys and values that lie in pages (Kwon et al., 2023), anywhere and in any order.
 
     Slot j of sample b is slot j mod (page size) of page `page_table[b, j // (page size)]`. A sample sees its first
-    `lengths[b]` slots; entries and slots behind may hold anything. Samples may share pages. Nothing checks that the
-    entries name pages that exist. Options are those of `decode_attention_lse`.
+    `lengths[b]` slots, at most those of its row of the table; entries and slots behind may hold anything. Samples may
+    share pages. Nothing checks that the entries name pages that exist. Options are those of `decode_attention_lse`.
     """
     return paged_attention_lse(q, k_pages, v_pages, page_table, lengths, **options)[0]
 

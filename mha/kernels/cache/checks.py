@@ -2,6 +2,7 @@
 
 import torch
 
+from mha import shapes
 from mha.kernels import runtime
 from mha.kernels.limits import check_tensors, lack
 
@@ -40,6 +41,9 @@ def check_pages(q, k_pages, v_pages, page_table, lengths):
             f"v_pages has shape {tuple(v_pages.shape)} and k_pages has {tuple(k_pages.shape)}: "
             "expected the same numbers of pages, heads and slots"
         )
+    if k_pages.shape[3] != q.shape[3]:
+        raise ValueError(f"k_pages has width {k_pages.shape[3]} and q has width {q.shape[3]}: expected equal widths")
+    shapes.check_groups(q.shape[1], k_pages.shape[1], wording="k_pages has {} heads and q has {}")
     for name, axes in {"page_table": ("b", "p"), "lengths": ("b",)}.items():
         x = given[name]
         if x.dtype not in (torch.int32, torch.int64):
