@@ -43,7 +43,7 @@ TABLE = {
         90: {64: (128, 64, 8, 2), 128: (128, 64, 8, 2), 256: (64, 16, 8, 2), 512: (16, 16, 8, 1)},
     },
     "bias_gradient": {
-        75: {64: (32, 32, 8, 1), 128: (32, 16, 8, 1), 256: (16, 16, 8, 1), 512: (16, 16, 8, 1)},
+        75: {64: (32, 32, 8, 1), 128: (16, 16, 8, 1), 256: (16, 16, 8, 1), 512: (16, 16, 8, 1)},
         80: {64: (32, 32, 8, 1), 128: (32, 16, 8, 1), 256: (16, 16, 8, 1), 512: (16, 16, 8, 1)},
     },
     "decode": {  # queries: the heads of one group, at least 16
@@ -57,7 +57,7 @@ TABLE = {
 }
 
 # Scores of a tile that a thread holds at most where each takes registers of its own: for a bias, or for random bits.
-CROWDED = {"forward": 8, "dq": 8, "dkdv": 4}
+CROWDED = {"forward": 8, "dq": 4, "dkdv": 4}
 
 # Tiles in shared memory, (of queries' rows, of keys' rows): what stays there, and what every stage loads.
 HELD = {"forward": (1, 0), "dkdv": (0, 2), "dq": (2, 0), "bias_gradient": (2, 0), "decode": (1, 0), "linear": (2, 2)}
@@ -83,9 +83,13 @@ def tile_size(kernel, architecture, width, *, itemsize=2, crowded=False):
 
 
 def smaller(kernel, size):
-    """Return the TileSize with so few scores a thread as CROWDED allows; dkdv keeps its keys, the rows of products."""
+    """Return the TileSize with so few scores a thread as CROWDED allows.
+
+    dkdv keeps its keys and dq its queries as long as it can: the rows of their products.
+    """
     while size.bm * size.bn > 32 * size.warps * CROWDED[kernel] and max(size[:2]) > 16:
-        if size.bm > 16 and (kernel == "dkdv" or size.bm > size.bn):
+        fewer_queries = {"forward": size.bm > size.bn, "dkdv": True, "dq": size.bn == 16}[kernel]
+        if size.bm > 16 and fewer_queries:
             size = size._replace(bm=size.bm // 2)
         else:
             size = size._replace(bn=size.bn // 2)
