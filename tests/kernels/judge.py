@@ -87,22 +87,23 @@ def noise(call, exact):
     """Return what rounding that plain attention is spared may add to each gradient.
 
     The errors of a sum's terms add up like steps of a random walk: eps times their Euclidean norm is over three
-    standard deviations, times √n where the sum grows term by term. Kernels have Σ p dp as d_out · out, and p from a
-    second product of q and k and from lse, all in float32. In plain attention dp and Σ p dp cancel exactly, and p is
-    exactly 1, where one key has all the weight; and gradients of few numbers, sums over many rows of an output rounded
-    to 16 bits, say little about their error.
+    standard deviations, times √n where the sum grows term by term. Kernels have Σ p dp as d_out · out, of the output as
+    it is rounded, and p from a second product of q and k and from lse, in float32. In plain attention dp and Σ p dp
+    cancel exactly, and p is exactly 1, where one key has all the weight; and gradients of few numbers, sums over many
+    rows of an output rounded to 16 bits, say little about their error.
     """
     largest = lambda x: x[x.isfinite()].abs().max().item() if x.isfinite().any() else 0.0  # noqa: E731
     root = lambda x: largest(x) ** 0.5  # noqa: E731
     of_float32, of_out = (torch.finfo(dtype).eps for dtype in (torch.float32, call.q.dtype))
+    of_delta = max(of_float32, of_out / 2)
     scale = call.q.shape[-1] ** -0.5 if call.scale is None else abs(call.scale)
     q, k, d_out = (x.detach().double() for x in (call.q, call.k, call.d_out))
     means = (d_out * exact["out"].detach()).square().sum(-1, keepdim=True)
     product = scale * root(q.square() @ plain.repeated(k, q).square().mT) * q.shape[-1] ** 0.5
     weights = of_float32 * (product + largest(exact["lse"].detach()))  # relative
     found = {
-        "d_q": of_float32 * root(means) * scale * largest(k),
-        "d_k": of_float32 * root(plain.of_groups(means, k).sum(2)) * scale * largest(q),
+        "d_q": of_delta * root(means) * scale * largest(k),
+        "d_k": of_delta * root(plain.of_groups(means, k).sum(2)) * scale * largest(q),
         "d_v": 0.0,
         "d_sinks": of_out * root(means.sum((0, 2, 3))),
     }
