@@ -89,10 +89,8 @@ def smaller(kernel, size):
     """
     while size.bm * size.bn > 32 * size.warps * CROWDED[kernel] and max(size[:2]) > 16:
         fewer_queries = {"forward": size.bm > size.bn, "dkdv": True, "dq": size.bn == 16}[kernel]
-        if size.bm > 16 and fewer_queries:
-            size = size._replace(bm=size.bm // 2)
-        else:
-            size = size._replace(bn=size.bn // 2)
+        halved = {"bm": size.bm // 2} if size.bm > 16 and fewer_queries else {"bn": size.bn // 2}
+        size = size._replace(**halved)
     return size
 
 
