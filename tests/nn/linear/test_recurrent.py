@@ -1,4 +1,4 @@
-"""`mha.nn.linear` against the reference; every derivative against a recurrence that autograd runs through."""
+"""`mha.nn.linear.recurrent` against the reference; every derivative against a recurrence that autograd runs through."""
 
 import numpy as np
 import pytest
