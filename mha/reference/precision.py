@@ -60,6 +60,8 @@ FORMATS = (FLOAT32, FLOAT16, BFLOAT16, FLOAT8_E5M2, FLOAT8_E4M3)
 
 def spacing(x, format: Format) -> "Float[Array, '*b']":
     """Return the distance between neighbours of `format` at x, a number or an array."""
+    if not isinstance(format, Format):
+        raise TypeError(f"format is {format!r}: expected a Format, such as mha.reference.FLOAT16")
     _, exponent = np.frexp(np.maximum(np.abs(_float64(x)), format.smallest_normal))
     return np.ldexp(1.0, exponent - 1 - format.fraction_bits)
 

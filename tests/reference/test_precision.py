@@ -171,3 +171,8 @@ def test_one_overflow_anywhere_leaves_the_step_out(bad):
     state, found = loss_scaling(LossScale(8.0, 5), [good])
     assert state == LossScale(8.0, 6)
     assert_equal(found[0], good / 8)
+
+
+def test_a_name_is_no_format():
+    with pytest.raises(TypeError, match=r"format is 'float16': expected a Format"):
+        round_to(1.0, "float16")
