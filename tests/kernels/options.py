@@ -11,6 +11,12 @@ from mha.dropout import Dropout
 from mha.kernels import alibi
 from mha.masks import query_start
 
+# One mask for each way of a kernel to hold one: by positions alone, by numbers of samples, heads, slots and places, by
+# several masks together.
+MASKS = "none", "causal", "lengths", "segments", "global_tokens", "per_head", "dense", "in_blocks", "longformer"
+OTHER_MASKS = sorted(set(every(7, 13, 2, 4)) - set(MASKS))
+SMALL = {"n_q": 33, "n_k": 97, "width": 16, "value width": 17, "batch": 2}  # two tiles of keys
+
 # Tiles of queries have 128 rows (64 or 32 where rows are wide), tiles of keys 64 (32).
 FACTORS = {
     "dtype": [torch.float16, torch.bfloat16, torch.float32],
@@ -20,7 +26,7 @@ FACTORS = {
     "value width": ["same", 17, 72],
     "heads": [(1, 1), (2, 2), (3, 1), (4, 2)],
     "batch": [1, 2],
-    "mask": ["none", *every(7, 13, 2, 4)],
+    "mask": MASKS,
     "bias": ["none", "whole", "of positions", "of heads and keys", "of samples", "rule"],
     "scale": [None, 0.3],
     "softcap": [None, 1.5],

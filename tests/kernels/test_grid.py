@@ -8,6 +8,8 @@ from mha import kernels
 from pairwise import pairwise
 
 FAST = 30  # the first rows hold the most pairs
+GRID = pairwise(options.FACTORS)
+SINGLE = [row | {"mask": mask} | options.SMALL for row, mask in zip(GRID, options.OTHER_MASKS, strict=False)]
 
 
 def _case(number, row):
@@ -15,6 +17,10 @@ def _case(number, row):
     return pytest.param(row, number, id=name, marks=[] if number < FAST else pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("row", "seed"), [_case(*numbered) for numbered in enumerate(pairwise(options.FACTORS))])
+@pytest.mark.parametrize(("row", "seed"), [_case(*numbered) for numbered in enumerate(GRID + SINGLE)])
 def test_options_meet(row, seed):
     check(options.call_of(row, seed), kernels)
+
+
+def test_no_mask_is_left_out():
+    assert len(SINGLE) == len(options.OTHER_MASKS)
