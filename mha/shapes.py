@@ -178,6 +178,36 @@ def check_biases(biases, of):
         raise ValueError(f"biases {got}: expected {len(of)}, those of {', '.join(of)}; None where there is none")
 
 
+def check_sinusoid(d_model, base, layout, *, axes=1):
+    """Raise unless a width splits into pairs of a sine and a cosine, as many for each axis of the positions."""
+    if layout not in ("interleaved", "half"):
+        raise ValueError(
+            f"layout is {layout!r}: expected 'interleaved' (pairs 2c, 2c + 1) or 'half' (c, c + d_model/2)"
+        )
+    if integer("d_model", d_model) < 2 or d_model % (2 * axes):
+        of_each = "" if axes == 1 else f" for each of {axes} axes"
+        raise ValueError(
+            f"d_model is {d_model}: expected a multiple of {2 * axes}, pairs of a sine and a cosine{of_each}"
+        )
+    if _number("base", base) <= 0:
+        raise ValueError(f"base is {base}: expected a positive number")
+
+
+def check_places(name, positions):
+    """Raise unless each position is a row and a column."""
+    if not _shape(positions) or positions.shape[-1] != 2:
+        raise ValueError(f"{name} has shape {_shape(positions)}: expected (…, 2), a row and a column for each place")
+
+
+def check_in_table(first, last, count):
+    """Raise unless a table of `count` rows has one for each position from the first to the last."""
+    if first < 0 or last >= count:
+        outside = first if first < 0 else last
+        raise ValueError(
+            f"positions hold {outside}: expected 0 to {count - 1}, the rows of the table; sinusoids have no end"
+        )
+
+
 def check_rotary(x, positions, layout):
     """Raise unless the vectors of x (…, heads, length, width) can be turned by these positions."""
     _check_float("x", x)
@@ -206,17 +236,31 @@ def check_latent(q, q_rope, latent, k_rope, w_k, w_v):
     check_shape("w_v", w_v, (num_heads, d_latent, w_v.shape[-1]))
 
 
-LINEAR_AXES = {"state": ("heads", "key width", "value width"), "log_decay": ("heads", "length")}
+LINEAR_AXES = {
+    "state": ("heads", "key width", "value width"),
+    "log_decay": ("heads", "length"),
+    "log_gate": ("heads", "length", "key width"),
+    "beta": ("heads", "length"),
+}
 
 
-def check_linear(q, k, v, state=None, log_decay=None):
+def linear_sizes(q, v):
+    """Return the sizes of the last axes of everything that a call of linear attention takes, behind the heads."""
+    n, d, e = q.shape[-2], q.shape[-1], v.shape[-1]
+    rows, by_token = {"q": (n, d), "k": (n, d), "v": (n, e)}, {"log_decay": (n,), "log_gate": (n, d), "beta": (n,)}
+    return rows | by_token | {"state": (d, e)}
+
+
+def check_linear(q, k, v, state=None, log_decay=None, **by_token):
     """Raise unless these make a call of linear attention; return its leading axes, the heads among them."""
-    options = {name: x for name, x in (("state", state), ("log_decay", log_decay)) if x is not None}
+    options = {"state": state, "log_decay": log_decay} | by_token
+    options = {name: x for name, x in options.items() if x is not None}
     for name, x in {"q": q, "k": k, "v": v, **options}.items():
         _check_float(name, x)
         check_rank(name, x, LINEAR_AXES.get(name, ("heads", "length", "width")))
     check_library(q=q, k=k, v=v, **options)
-    n, d, e = q.shape[-2], q.shape[-1], v.shape[-1]
+    sizes = linear_sizes(q, v)
+    n, d, e = *sizes["q"], *sizes["v"][1:]
     if k.shape[-1] != d:
         raise ValueError(f"k has width {k.shape[-1]} and q has width {d}: the widths of queries and keys must be equal")
     for name, x in {"k": k, "v": v}.items():
@@ -224,10 +268,9 @@ def check_linear(q, k, v, state=None, log_decay=None):
             raise ValueError(f"{name} has length {x.shape[-2]} and q has length {n}: every token has all three")
     if state is not None and _shape(state)[-2:] != (d, e):
         raise ValueError(f"state has shape {_shape(state)}: expected (…, heads, {d}, {e}), key width by value width")
-    if log_decay is not None and log_decay.shape[-1] not in (1, n):
-        raise ValueError(f"log_decay has shape {_shape(log_decay)}: expected (…, heads, {n}), or 1 for all tokens")
-    axes = {name: _shape(x)[:-2] for name, x in {"q": q, "k": k, "v": v}.items()}
-    axes |= {name: _shape(x)[: -1 if name == "log_decay" else -2] for name, x in options.items()}
+    for name in options.keys() - {"state"}:
+        _check_by_token(name, options[name], sizes[name])
+    axes = {name: _shape(x)[: -len(sizes[name])] for name, x in {"q": q, "k": k, "v": v, **options}.items()}
     lead = broadcast(*axes.values())
     if lead is None:
         got = ", ".join(f"{name} {shape}" for name, shape in axes.items())
@@ -235,6 +278,12 @@ def check_linear(q, k, v, state=None, log_decay=None):
             f"the axes before the length do not broadcast: {got}; groups of heads need an axis of their own"
         )
     return lead
+
+
+def _check_by_token(name, x, size):
+    if not fits(_shape(x)[-len(size) :], size):
+        one = "1 for all tokens" if len(size) == 1 else "1 for all tokens or all channels"
+        raise ValueError(f"{name} has shape {_shape(x)}: expected (…, heads, {', '.join(map(str, size))}), or {one}")
 
 
 def check_library(**arrays):
@@ -257,6 +306,16 @@ def float64(name, x):
         raise TypeError(f"{name} is a torch tensor: expected a NumPy array; mha.nn takes tensors")
     _check_float(name, x)
     return x.astype(np.float64, copy=False)
+
+
+def int64(name, x):
+    """Return a NumPy array of integers with 64 bits, whose differences do not wrap around; or raise."""
+    if hasattr(x, "detach"):
+        raise TypeError(f"{name} is a torch tensor: expected a NumPy array; mha.nn takes tensors")
+    if not isinstance(x, np.ndarray | np.integer) or not is_integral(np.asarray(x)):
+        got = f"has dtype {x.dtype}" if hasattr(x, "dtype") else f"is a {type(x).__name__}"
+        raise TypeError(f"{name} {got}: expected an array of integers")
+    return np.asarray(x).astype(np.int64)
 
 
 def _check_float(name, x):

@@ -17,6 +17,14 @@ from mha.reference.linear import (
 )
 from mha.reference.merging import merge
 from mha.reference.norm import rms_norm
+from mha.reference.position import (
+    grid_positions,
+    interpolate_grid,
+    learned_positions,
+    shift_matrix,
+    sinusoidal,
+    sinusoidal_2d,
+)
 from mha.reference.precision import (
     BFLOAT16,
     FLOAT8_E4M3,
@@ -67,11 +75,14 @@ __all__ = [
     "flash_backward",
     "gated",
     "gather_pages",
+    "grid_positions",
     "grouped_heads",
     "head_contributions",
     "head_outputs",
+    "interpolate_grid",
     "join_heads",
     "latent_attention",
+    "learned_positions",
     "linear_attention",
     "linear_average",
     "log_sum_exp",
@@ -91,6 +102,9 @@ __all__ = [
     "rounded_attention",
     "scaled_rounding",
     "self_attention",
+    "shift_matrix",
+    "sinusoidal",
+    "sinusoidal_2d",
     "soft_lookup",
     "softmax",
     "softmax_backward",
