@@ -8,7 +8,7 @@ import numpy as np
 
 from mha import masks
 from mha.dropout import Dropout
-from mha.integers import integer, is_integral
+from mha.integers import count, integer, is_integral
 
 
 class Call(NamedTuple):
@@ -208,13 +208,15 @@ def check_in_table(first, last, count):
         )
 
 
-def check_rotary(x, positions, layout):
-    """Raise unless the vectors of x (…, heads, length, width) can be turned by these positions."""
+def check_rotary(x, positions, layout, width=None):
+    """Raise unless the first `width` coordinates of x (…, heads, length, d) can be turned by these positions."""
     _check_float("x", x)
     if layout not in ("half", "interleaved"):
         raise ValueError(f"layout is {layout!r}: expected 'half' (pairs m, m + d/2) or 'interleaved' (2m, 2m + 1)")
-    if x.ndim < 3 or x.shape[-1] % 2:
+    if x.ndim < 3 or (width is None and x.shape[-1] % 2):
         raise ValueError(f"x has shape {_shape(x)}: expected (…, heads, length, width) with an even width")
+    if width is not None:
+        check_turned(width, x.shape[-1])
     if not hasattr(positions, "dtype") or not is_integral(positions):
         got = f"dtype {positions.dtype}" if hasattr(positions, "dtype") else f"type {type(positions).__name__}"
         raise TypeError(f"positions has {got}: expected an array of integers")
@@ -223,6 +225,82 @@ def check_rotary(x, positions, layout):
     expected = *batch, n
     if not _shape(positions) or positions.shape[-1] != n or not fits(_shape(positions), expected):
         raise ValueError(f"positions has shape {_shape(positions)}: expected ({n},), or one row per sample {expected}")
+
+
+def check_turned(width, d_head=None):
+    """Raise unless so many coordinates of a head make pairs that turn."""
+    width = integer("width", width)
+    if width < 0 or width % 2 or (d_head is not None and width > d_head):
+        most = "" if d_head is None else f" of at most {d_head}, the width of a head"
+        raise ValueError(f"width is {width}: expected an even number{most}")
+
+
+def check_frequencies(frequencies, width):
+    """Raise unless there is one frequency for each pair of the coordinates that turn."""
+    if 2 * len(frequencies) != width:
+        raise ValueError(
+            f"x has width {width}: expected {2 * len(frequencies)}, a pair a frequency; width= says that only the "
+            "first coordinates turn"
+        )
+
+
+def check_spectrum(frequencies):
+    """Raise unless pairs turn slower and slower, as those of a base do."""
+    fastest, *others = [float(x) for x in frequencies]
+    slowest = others[-1] if others else fastest
+    if not 0 < slowest < fastest:
+        raise ValueError(
+            f"frequencies go from {fastest:.4g} to {slowest:.4g}: expected at least two, the fastest first, above 0"
+        )
+
+
+def check_positive(**numbers):
+    """Raise unless all of these are positive numbers."""
+    for name, value in numbers.items():
+        if _number(name, value) <= 0:
+            raise ValueError(f"{name} is {value}: expected a positive number")
+
+
+def check_ramp(slow, fast):
+    """Raise unless the numbers of turns at the ends of a ramp are in order."""
+    if not 0 < _number("slow", slow) < _number("fast", fast):
+        raise ValueError(f"slow is {slow} and fast is {fast}: expected 0 < slow < fast, turns in training")
+
+
+def check_distances(name, table):
+    """Raise unless a table has a row for each distance from −K to K."""
+    if len(_shape(table)) != 2 or table.shape[0] % 2 == 0:
+        raise ValueError(f"{name} has shape {_shape(table)}: expected (2K + 1, width), for the distances −K to K")
+
+
+def check_disentangled(q, position_keys, position_queries):
+    """Raise unless these are tables of 2s rows for each head of q."""
+    num_heads, width = q.shape[-3], q.shape[-1]
+    for name, table in (("position_keys", position_keys), ("position_queries", position_queries)):
+        rows = table.shape[1] if len(_shape(table)) == 3 else 0
+        if rows % 2 or not rows or _shape(table) != (num_heads, rows, width):
+            raise ValueError(f"{name} has shape {_shape(table)}: expected ({num_heads}, 2s, {width}), a table a head")
+    check_shape("position_queries", position_queries, _shape(position_keys))
+
+
+def check_log_buckets(span, max_distance):
+    """Raise unless distances up to `max_distance` have fewer rows than they are, some of them to share."""
+    if max_distance is None:
+        return
+    if not (span >= 4 and max_distance > span // 2 + 1):
+        raise ValueError(
+            f"span is {span} and max_distance is {max_distance}: expected a span of at least 4 and a max_distance of "
+            "more than span/2 + 1, for the distances in between to share rows"
+        )
+
+
+def check_in_window(name, first, last, rows, columns):
+    """Raise unless the positions from the first to the last are in a window of rows and columns."""
+    if first < 0 or last >= rows * columns:
+        raise ValueError(
+            f"{name} reach from {first} to {last}: expected 0 to {rows * columns - 1}, "
+            f"the places of a window of {rows} × {columns}"
+        )
 
 
 def check_latent(q, q_rope, latent, k_rope, w_k, w_v):
@@ -284,6 +362,89 @@ def _check_by_token(name, x, size):
     if not fits(_shape(x)[-len(size) :], size):
         one = "1 for all tokens" if len(size) == 1 else "1 for all tokens or all channels"
         raise ValueError(f"{name} has shape {_shape(x)}: expected (…, heads, {', '.join(map(str, size))}), or {one}")
+
+
+def check_state_space(x, dt, A, B, C, D=None):
+    """Raise unless these make a call of a selective state space: x (…, h, n, e), B and C (…, g, n, d)."""
+    axes = {"x": ("heads", "length", "width"), "dt": ("heads", "length"), "A": ("heads",)}
+    axes |= {"B": ("groups", "length", "width"), "C": ("groups", "length", "width")}
+    given = {"x": x, "dt": dt, "A": A, "B": B, "C": C}
+    for name, one in given.items():
+        _check_float(name, one)
+        check_rank(name, one, axes[name])
+    check_library(**given | ({} if D is None else {"D": D}))
+    num_heads, n = x.shape[-3:-1]
+    for name, one in {"A": A, "D": D}.items():
+        if one is not None and _shape(one) != (num_heads,):
+            raise ValueError(f"{name} has shape {_shape(one)}: expected ({num_heads},), one number per head of x")
+    if not fits(_shape(dt)[-2:], (num_heads, n)):
+        raise ValueError(f"dt has shape {_shape(dt)}: expected (…, {num_heads}, {n}), one step per head and token")
+    for name, one in {"B": B, "C": C}.items():
+        if one.shape[-2] != n:
+            raise ValueError(f"{name} has length {one.shape[-2]} and x has length {n}: every token has all of them")
+        check_groups(num_heads, one.shape[-3], wording=f"{name} has {{}} heads and x has {{}}")
+    if B.shape[-1] != C.shape[-1]:
+        raise ValueError(f"B has width {B.shape[-1]} and C has width {C.shape[-1]}: the widths must be equal")
+
+
+def check_is_global(is_global, batch_shape, n_k):
+    """Raise unless there is one truth for each token, shared or per sample."""
+    if not str(getattr(is_global, "dtype", "")).endswith("bool"):
+        got = f"dtype {is_global.dtype}" if hasattr(is_global, "dtype") else f"type {type(is_global).__name__}"
+        raise TypeError(f"is_global has {got}: expected booleans, True = a global token")
+    if _shape(is_global) not in ((n_k,), (*batch_shape, n_k)):
+        raise ValueError(
+            f"is_global has shape {_shape(is_global)}: expected ({n_k},), or one row per sample {(*batch_shape, n_k)}"
+        )
+
+
+def check_rows(n_q, n_k, q_start):
+    """Return the slot of the first query, whose tokens are among the keys; or raise."""
+    first = n_k - n_q if q_start is None else integer("q_start", q_start)
+    if not 0 <= first <= n_k - n_q:
+        raise ValueError(f"q_start is {first}, with {n_q} queries and {n_k} keys: expected every query among the keys")
+    return first
+
+
+def check_patches(grid, **arrays):
+    """Raise unless there is one row (…, heads, length, width) for each patch of a grid."""
+    for name, x in arrays.items():
+        _check_float(name, x)
+        check_rank(name, x, ("heads", "length", "width"))
+        if x.shape[-2] != grid[0] * grid[1]:
+            raise ValueError(
+                f"{name} has length {x.shape[-2]}: expected {grid[0]} × {grid[1]} = {grid[0] * grid[1]}, a row a patch"
+            )
+
+
+def check_routing(q, k, v, centroids, *, mask=None, scale=None):
+    """Raise unless these make a call of routing attention, which is among the tokens of one sequence."""
+    call = check(q, k, v, mask=mask, scale=scale)
+    check_library(q=q, centroids=centroids)
+    if call.n_q != call.n_k:
+        raise ValueError(f"k has length {call.n_k} and q has length {call.n_q}: expected the tokens of one sequence")
+    if centroids.ndim != 3 or (centroids.shape[0], centroids.shape[2]) != (call.num_heads, q.shape[-1]):
+        expected = f"({call.num_heads}, clusters, {q.shape[-1]}), those of each head"
+        raise ValueError(f"centroids has shape {_shape(centroids)}: expected {expected}")
+    return call
+
+
+def check_blocks(q, k, v, gates, block_size, num_blocks, *, mask=None, scale=None, q_start=None):
+    """Raise unless these make a call of block selection; v and gates are None where only blocks are chosen."""
+    call = check(q, k, *([] if v is None else [v]), mask=mask, scale=scale, q_start=q_start)
+    count("block_size", block_size, least=1)
+    count("num_blocks", num_blocks, least=1)
+    if gates is not None:
+        check_library(q=q, gates=gates)
+        check_shape("gates", gates, (*gates.shape[:-3], call.num_heads, call.n_q, 2))
+    return call
+
+
+def refuse(form, **options):
+    """Raise if one of these options of attention is given, for which the form has no meaning."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name} is given: {form} has no {name}; expected None")
 
 
 def check_library(**arrays):

@@ -10,7 +10,14 @@ from mha.nn.cache import Cache, cached_attention
 from mha.nn.dot_product import attention, attention_weights
 from mha.nn.grouped import LatentAttention, absorbed_attention, latent_attention, with_pooled_heads
 from mha.nn.heads import MultiHeadAttention, join_heads, split_heads
-from mha.nn.linear import linear_attention, linear_average
+from mha.nn.linear import (
+    delta_rule,
+    gated_linear_attention,
+    linear_attention,
+    linear_average,
+    retention_log_decay,
+    selective_state_space,
+)
 from mha.nn.norm import AfterPosition
 from mha.nn.onnx import to_onnx
 from mha.nn.position import (
@@ -25,8 +32,22 @@ from mha.nn.position import (
     sinusoidal_2d,
 )
 from mha.nn.relative import RelativeBias, relative_buckets
-from mha.nn.rotary import Rotary, RotaryFrequencies, rotate
+from mha.nn.rotary import (
+    Rotary,
+    RotaryFrequencies,
+    dynamic_factor,
+    interleaved_order,
+    interpolated_frequencies,
+    llama3_frequencies,
+    ntk_frequencies,
+    rotary_frequencies,
+    rotate,
+    rotate_by,
+    yarn_frequencies,
+    yarn_gain,
+)
 from mha.nn.row_stats import Stats, attention_stats
+from mha.nn.sparse import LongformerAttention, WindowAttention, longformer_attention, window_attention, window_slots
 
 __all__ = [
     "AfterPosition",
@@ -34,30 +55,48 @@ __all__ = [
     "LatentAttention",
     "LearnedGrid",
     "LearnedPositions",
+    "LongformerAttention",
     "MultiHeadAttention",
     "RelativeBias",
     "Rotary",
     "RotaryFrequencies",
     "SinusoidalPositions",
     "Stats",
+    "WindowAttention",
     "absorbed_attention",
     "attention",
     "attention_stats",
     "attention_weights",
     "cached_attention",
+    "delta_rule",
+    "dynamic_factor",
+    "gated_linear_attention",
     "grid_positions",
+    "interleaved_order",
     "interpolate_grid",
+    "interpolated_frequencies",
     "join_heads",
     "latent_attention",
     "learned_positions",
     "linear_attention",
     "linear_average",
+    "llama3_frequencies",
+    "longformer_attention",
+    "ntk_frequencies",
     "relative_buckets",
+    "retention_log_decay",
+    "rotary_frequencies",
     "rotate",
+    "rotate_by",
+    "selective_state_space",
     "shift_matrix",
     "sinusoidal",
     "sinusoidal_2d",
     "split_heads",
     "to_onnx",
+    "window_attention",
+    "window_slots",
     "with_pooled_heads",
+    "yarn_frequencies",
+    "yarn_gain",
 ]

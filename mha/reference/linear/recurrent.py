@@ -25,7 +25,7 @@ def linear_attention(
 
     Katharopoulos et al. (2020); with a decay, Sun et al. (2023). A returned state continues the sequence.
     """
-    q, k, v, state, log_decay = arguments(q, k, v, state, log_decay)
+    q, k, v, state, log_decay = arguments(q, k, v, state, log_decay=log_decay)
     output = np.empty((*q.shape[:-1], v.shape[-1]))
     for t in range(q.shape[-2]):
         pair = k[..., t, :, None] * v[..., t, None, :]
@@ -36,13 +36,10 @@ def linear_attention(
 
 def parallel_linear_attention(q, k, v, *, state=None, log_decay=None):
     """Return the same from all pairs of tokens at once: masked weights q·k without a softmax, times v."""
-    q, k, v, state, log_decay = arguments(q, k, v, state, log_decay)
-    n = q.shape[-2]
-    since = np.cumsum(log_decay, -1)  # how much is forgotten from the beginning up to each token, in logarithms
-    between = np.where(np.tri(n, dtype=bool), since[..., :, None] - since[..., None, :], -np.inf)
+    q, k, v, state, log_decay = arguments(q, k, v, state, log_decay=log_decay)
+    since, between, whole = decayed_since(log_decay)
     weights = np.einsum("...id,...jd->...ij", q, k) * np.exp(between)
     before = np.exp(since)[..., None] * np.einsum("...id,...de->...ie", q, state)
-    whole = since[..., -1:] if n else np.zeros((*since.shape[:-1], 1))
     left = np.exp(whole - since)
     after = np.exp(whole)[..., None] * state + np.einsum("...j,...jd,...je->...de", left, k, v)
     return before + np.einsum("...ij,...je->...ie", weights, v), after
@@ -50,7 +47,7 @@ def parallel_linear_attention(q, k, v, *, state=None, log_decay=None):
 
 def chunked_linear_attention(q, k, v, *, state=None, log_decay=None, chunk=64):
     """Return the same in chunks: all pairs within one, and the state between them.   Book: {eq}`linear-chunk`."""
-    q, k, v, state, log_decay = arguments(q, k, v, state, log_decay)
+    q, k, v, state, log_decay = arguments(q, k, v, state, log_decay=log_decay)
     chunk = count("chunk", chunk, least=1)
     output = np.empty((*q.shape[:-1], v.shape[-1]))
     for start in range(0, q.shape[-2], chunk):
@@ -72,13 +69,31 @@ def linear_average(q, k, v, *, state=None, log_decay=None):
     return np.where(total == 0, 0.0, both[..., :-1] / np.where(total == 0, 1.0, total)), state
 
 
-def arguments(q, k, v, state, log_decay):
+def retention_log_decay(num_heads):
+    """Return log γₕ, (h, 1), of γₕ = 1 − 2⁻⁵⁻ʰ, h = 0, 1, …: the fixed `log_decay` of each head of a retention.
+
+    Sun et al. (2023), section 2.3. A head remembers for about 2⁵⁺ʰ tokens. The scaling and the group norm of their
+    layer are not part of it.
+    """
+    num_heads = count("num_heads", num_heads, least=1)
+    return np.log1p(-(2.0 ** (-5.0 - np.arange(num_heads))))[:, None]
+
+
+def arguments(q, k, v, state, **by_token):
     """Return the arguments in float64 with equal leading axes: no state is zeros, no decay its logarithm 0."""
-    lead = shapes.check_linear(q, k, v, state, log_decay)
-    rows = {"q": q, "k": k, "v": v}.items()
-    q, k, v = (np.broadcast_to(shapes.float64(name, x), (*lead, *x.shape[-2:])) for name, x in rows)
-    state = np.zeros(()) if state is None else shapes.float64("state", state)
-    log_decay = np.zeros(()) if log_decay is None else shapes.float64("log_decay", log_decay)
-    log_decay = np.maximum(log_decay, FORGETS_ALL)
-    state = np.broadcast_to(state, (*lead, q.shape[-1], v.shape[-1]))
-    return q, k, v, state, np.broadcast_to(log_decay, (*lead, q.shape[-2]))
+    lead = shapes.check_linear(q, k, v, state, **by_token)
+    sizes = shapes.linear_sizes(q, v)
+    arrays = []
+    for name, x in {"q": q, "k": k, "v": v, "state": state, **by_token}.items():
+        x = np.zeros(()) if x is None else shapes.float64(name, x)
+        x = np.maximum(x, FORGETS_ALL) if name.startswith("log_") else x
+        arrays.append(np.broadcast_to(x, (*lead, *sizes[name])))
+    return arrays
+
+
+def decayed_since(log_decay):
+    """Return the logarithms of what is left since the beginning, between all pairs of tokens, and of the whole."""
+    n = log_decay.shape[-1]
+    since = np.cumsum(log_decay, -1)
+    between = np.where(np.tri(n, dtype=bool), since[..., :, None] - since[..., None, :], -np.inf)
+    return since, between, since[..., -1:] if n else np.zeros((*since.shape[:-1], 1))
