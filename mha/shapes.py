@@ -235,11 +235,11 @@ def check_turned(width, d_head=None):
         raise ValueError(f"width is {width}: expected an even number{most}")
 
 
-def check_frequencies(frequencies, width):
+def check_frequencies(frequencies, width, wording="x has width"):
     """Raise unless there is one frequency for each pair of the coordinates that turn."""
     if 2 * len(frequencies) != width:
         raise ValueError(
-            f"x has width {width}: expected {2 * len(frequencies)}, a pair a frequency; width= says that only the "
+            f"{wording} {width}: expected {2 * len(frequencies)}, a pair a frequency; width= says that only the "
             "first coordinates turn"
         )
 

@@ -115,7 +115,8 @@ class LatentAttention(nn.Module):
         for name, size in (sizes | ({} if d_query_latent is None else {"d_query_latent": d_query_latent})).items():
             count(name, size, least=1)
         layer_checks.check_options(d_rope, position, None, None, 0.0, core, dtype, width="d_rope")
-        if position is not None and (hasattr(position, "bias") or not hasattr(position, "rotate")):
+        adds = hasattr(position, "bias") or hasattr(position, "content_bias")
+        if position is not None and (adds or not hasattr(position, "rotate")):
             raise TypeError(f"position is {position!r}: expected rotate(x, positions) alone; a bias goes into the call")
         self.num_heads, self.d_latent, self.d_head, self.d_rope = num_heads, d_latent, d_head, d_rope
         self.position, self.core = position, core

@@ -10,7 +10,7 @@ from mha.dropout import Dropout
 from mha.nn import checks, layer_checks, norm, torch_mha
 from mha.nn.cache import cached_attention
 from mha.nn.dot_product import attention, attention_weights
-from mha.nn.positions import biased, placed, places, turned
+from mha.nn.schemes import Places, biased, core_biased, places, turned
 from mha.options import LAYER, hinted
 
 __all__ = ["MultiHeadAttention", "join_heads", "split_heads"]
@@ -42,12 +42,14 @@ class MultiHeadAttention(nn.Module):
     `per_head` and `project` answer other questions without changing it. The context may be a pair: one input for the
     keys, one for the values. Dropout acts in training mode only, its seed drawn from torch's global generator.
 
-    `position` is an object with `rotate(x, positions)`, such as `Rotary()`, or with `bias(q_positions, k_positions)`
-    (…, heads, i, j), or with both. `qk_norm` makes the norm of queries and the norm of keys: `nn.RMSNorm`, or any
-    other factory called with `d_head`, `device` and `dtype`; they act before the rotation, or in
-    `AfterPosition(nn.RMSNorm)` after it. `sinks` learns one more logit a query head, whose value is zero. `gate`
-    multiplies each number that a head found by a sigmoid of x (Qiu et al. 2025). `core` is any function with the
-    arguments of `mha.nn.attention`.
+    `position` is an object with any of `rotate(x, positions)`, as `Rotary()` has, `bias(q_positions, k_positions)`
+    and `content_bias(q, k, q_positions, k_positions, scale)`: what it adds to the scores, (…, heads, i, j), by distance
+    alone or by what stands there too, q and k as attention sees them.
+
+    `qk_norm` makes the norm of queries and the norm of keys: `nn.RMSNorm`, or any other factory called with `d_head`,
+    `device` and `dtype`; they act before the rotation, or in `AfterPosition(nn.RMSNorm)` after it. `sinks` learns one
+    more logit a query head, whose value is zero. `gate` multiplies each number that a head found by a sigmoid of x
+    (Qiu et al. 2025). `core` is any function with the arguments of `mha.nn.attention`.
 
     Position scheme and mask see the same positions. `positions` say where the rows of x stand, (length,) or one row
     per sample; `context_positions` say it of the context. By default the context counts from 0, and the last row of x
@@ -130,14 +132,16 @@ class MultiHeadAttention(nn.Module):
         else:
             layer_checks.check_position(position)
         q, k, v = self._projected(x, x, x)
+        core = self.core
         if position is not None:
-            stand = cache.positions(x.shape[-2], x.device)
-            q, k = turned(position, q, k, stand, stand)
-            bias = biased(position, bias, stand, torch.arange(cache.slots_after(x.shape[-2]), device=x.device))
+            new = cache.positions(x.shape[-2], x.device)
+            q, k = turned(position, q, k, new, new)
+            slots = torch.arange(cache.slots_after(x.shape[-2]), device=x.device)
+            core = core_biased(core, position, Places(new, slots, None))
         if self.norm_last:
             q, k = self._normed(q, k)
         options = self._options(mask, bias) | {"dropout": self._dropout()}
-        heads, cache = cached_attention(q, k, v, cache, core=self.core, **options)
+        heads, cache = cached_attention(q, k, v, cache, core=core, **options)
         return self._written(heads, x), cache
 
     def per_head(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
@@ -165,9 +169,11 @@ class MultiHeadAttention(nn.Module):
         stand = None
         if self.position is not None or positions is not None or context_positions is not None:
             stand = places(mask, q, k, positions, context_positions, same=for_keys is x)
-            q, k, bias = placed(self.position, q, k, bias, stand)
+            q, k = turned(self.position, q, k, stand.queries, stand.keys)
         if self.norm_last:
             q, k = self._normed(q, k)
+        if stand is not None:
+            bias = biased(self.position, bias, q, k, stand, self.scale)
         options = self._options(mask, bias)
         options["q_start"] = None if stand is None else stand.q_start
         return q, k, v, options

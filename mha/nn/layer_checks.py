@@ -57,11 +57,11 @@ def contexts(x, context):
 
 def check_position(position):
     """Raise unless this is a position scheme."""
-    methods = callable(getattr(position, "rotate", None)), callable(getattr(position, "bias", None))
-    if isinstance(position, type) or not any(methods):
+    methods = "rotate", "bias", "content_bias"
+    if isinstance(position, type) or not any(callable(getattr(position, name, None)) for name in methods):
         raise TypeError(
             f"position is {position!r}: expected an object with rotate(x, positions), such as Rotary(), "
-            "or with bias(q_positions, k_positions)"
+            "or with bias(q_positions, k_positions) or content_bias(q, k, q_positions, k_positions, scale)"
         )
 
 
@@ -78,8 +78,11 @@ def check_options(d_head, position, scale, softcap, dropout, core, dtype, *, wid
     """Raise unless each option of a multi-head layer is of the kind that its first pass will need."""
     if position is not None:
         check_position(position)
-    if isinstance(position, Rotary) and d_head % 2:
+    turning = getattr(position, "width", None)
+    if isinstance(position, Rotary) and turning is None and d_head % 2:
         raise ValueError(f"{width} is {d_head}: expected an even width, for Rotary turns pairs of coordinates")
+    if isinstance(position, Rotary) and turning is not None and turning > d_head:
+        raise ValueError(f"{width} is {d_head}: expected at least {turning}, the coordinates that {position} turns")
     if scale is not None:
         checks.number("scale", scale)
     if softcap is not None:

@@ -81,10 +81,10 @@ attention_weights = hinted(dot_product.attention_weights)
 
 __all__ = [
     "BFLOAT16",
-    "FLOAT16",
-    "FLOAT32",
     "FLOAT8_E4M3",
     "FLOAT8_E5M2",
+    "FLOAT16",
+    "FLOAT32",
     "FORMATS",
     "Cache",
     "Format",

@@ -8,7 +8,7 @@ import numpy as np
 from mha import shapes
 from mha.reference.dot_product import attention
 from mha.reference.gate import gated
-from mha.reference.positions import placed
+from mha.reference.schemes import placed
 
 
 def split_heads(x: "Float[Array, '*b n h·d']", num_heads: int) -> "Float[Array, '*b h n d']":
@@ -43,7 +43,7 @@ def head_outputs(
     """Return what each head takes from x, or from `context`, before the output projection.   Book: {eq}`head`.
 
     `qk_norm` is a pair of functions, the norm of the queries and the norm of the keys; then acts `position`, an
-    object with `rotate(x, positions)`, or `bias(q_positions, k_positions)`. `options` are those of `attention`.
+    object with any of the methods that `placed` knows. `options` are those of `attention`.
     """
     context = x if context is None else context
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
@@ -55,7 +55,7 @@ def head_outputs(
     if qk_norm is not None:
         q, k = (norm(heads) for norm, heads in zip(qk_norm, (q, k), strict=True))
     if position is not None:
-        places = {name: options.get(name) for name in ("bias", "mask", "q_start")}
+        places = {name: options.get(name) for name in ("bias", "mask", "scale", "q_start")}
         q, k, options["bias"] = placed(position, q, k, **places)
     return attention(q, k, v, **options)
 

@@ -5,7 +5,7 @@ import torch
 from mha import masks
 from mha.models.huggingface.receipt import Pair, double_copy
 from mha.models.huggingface.weights import layer_around, of_linear
-from mha.nn.relative import RelativeBias
+from mha.nn.relative.t5 import RelativeBias
 
 __all__ = ["convert"]
 

@@ -8,7 +8,7 @@ import pytest
 from compare import assert_equal
 from mha import masks
 from mha.reference import attention, head_outputs, join_heads, rotate, split_heads
-from mha.reference.positions import placed
+from mha.reference.schemes import placed
 
 Q, K = (np.random.default_rng(seed).normal(size=(2, 3, n, 4)) for seed, n in ((0, 5), (1, 7)))
 

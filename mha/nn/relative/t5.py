@@ -8,8 +8,9 @@ from torch import nn
 
 from mha.integers import count
 from mha.nn import checks
+from mha.nn.relative.pairs import distances as distances_of
 
-__all__ = ["RelativeBias", "relative_buckets"]
+__all__ = ["RelativeBias", "relative_bias", "relative_buckets"]
 
 
 def relative_buckets(
@@ -27,6 +28,18 @@ def relative_buckets(
     exact = size // 2
     growth = (far.clamp(min=exact).double() / exact).log() / math.log(max_distance / exact) * (size - exact)
     return ahead + torch.where(far < exact, far, (exact + growth.long()).clamp(max=size - 1))
+
+
+def relative_bias(
+    table: "Float[Tensor, 'buckets h']",
+    q_positions: "Int[Tensor, '*b i']",
+    k_positions: "Int[Tensor, '*b j']",
+    **options,
+) -> "Float[Tensor, '*b h i j']":
+    """Return what each head adds to the score of each pair: the entry of its bucket. `options`: `relative_buckets`."""
+    checks.tensors(table=table)
+    buckets = relative_buckets(distances_of(q_positions, k_positions), num_buckets=len(table), **options)
+    return rearrange(table[buckets], "... i j h -> ... h i j")
 
 
 class RelativeBias(nn.Module):
@@ -52,13 +65,9 @@ class RelativeBias(nn.Module):
     def bias(
         self, q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"
     ) -> "Float[Tensor, '*b h i j']":
-        """Return what each head adds to the score of each pair: the entry of its bucket."""
-        for name, x in {"q_positions": q_positions, "k_positions": k_positions}.items():
-            checks.positions(name, x, x.shape)
-        distances = k_positions[..., None, :].long() - q_positions[..., :, None].long()  # unsigned would wrap around
+        """Return what each head adds to the score of each pair: `relative_bias`."""
         options = {"max_distance": self.max_distance, "bidirectional": self.bidirectional}
-        buckets = relative_buckets(distances, num_buckets=len(self.weight), **options)
-        return rearrange(self.weight[buckets], "... i j h -> ... h i j")
+        return relative_bias(self.weight, q_positions, k_positions, **options)
 
     def extra_repr(self):
         num_buckets, num_heads = self.weight.shape

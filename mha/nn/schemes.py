@@ -9,7 +9,7 @@ from mha import masks, shapes
 from mha.nn import checks
 from mha.nn.modes import readable
 
-__all__ = ["Places", "biased", "placed", "places", "turned"]
+__all__ = ["Places", "biased", "core_biased", "places", "turned"]
 
 
 class Places(NamedTuple):
@@ -52,11 +52,6 @@ def places(mask, q, k, positions=None, context_positions=None, *, same=False):
     return Places(positions, keys, q_start.expand(batch).reshape(-1))
 
 
-def placed(position, q, k, bias, stand):
-    """Return q and k turned by a position scheme, and the bias with that of the scheme; None is no scheme."""
-    return *turned(position, q, k, stand.queries, stand.keys), biased(position, bias, stand.queries, stand.keys)
-
-
 def turned(position, q, k, q_positions, k_positions):
     """Return q and k as a position scheme turns them, if it does."""
     if not hasattr(position, "rotate"):
@@ -75,12 +70,35 @@ def _for_each(positions, x):
     return x if batch is None else x.expand(*batch, *x.shape[-3:])
 
 
-def biased(position, bias, q_positions, k_positions):
-    """Return the bias with what a position scheme adds to the scores, if it does."""
-    if not hasattr(position, "bias"):
-        return bias
-    by_distance = position.bias(q_positions, k_positions)
-    return by_distance if bias is None else bias + by_distance
+def biased(position, bias, q, k, stand, scale):
+    """Return the bias with what a position scheme adds to the scores of q and k, if it does.
+
+    A scheme may look at positions alone, `bias`, or at what stands there too, `content_bias`; its terms are in units
+    of scores, the scale of the layer applied.
+    """
+    terms = [] if bias is None else [bias]
+    if hasattr(position, "bias"):
+        terms.append(_like_scores(position.bias(stand.queries, stand.keys), q))
+    if hasattr(position, "content_bias"):
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        terms.append(position.content_bias(q, k, stand.queries, stand.keys, scale))
+    return sum(terms[1:], terms[0]) if terms else None
+
+
+def core_biased(core, position, stand):
+    """Return a core that adds the terms of a position scheme; of use where it alone sees all keys, behind a cache."""
+    if not (hasattr(position, "bias") or hasattr(position, "content_bias")):
+        return core
+
+    def attend(q, k, v, *, bias, scale, **options):
+        return core(q, k, v, bias=biased(position, bias, q, k, stand, scale), scale=scale, **options)
+
+    return attend
+
+
+def _like_scores(bias, q):
+    """Return a bias in the precision of the scores: a scheme without parameters works in float64."""
+    return bias.to(torch.promote_types(q.dtype, torch.float32)) if bias.dtype is torch.float64 else bias
 
 
 def _restart(positions, keys, breaks):

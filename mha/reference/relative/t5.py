@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from mha import shapes
+from mha.reference.relative.pairs import distances as distances_of
 
 
 def relative_buckets(distances: "Int[Array, '*b']", *, num_buckets=32, max_distance=128, bidirectional=True):
@@ -28,6 +29,5 @@ def relative_bias(
 ) -> "Float[Array, '*b h i j']":
     """Return what each head adds to the score of each pair: the entry of its bucket. `options`: `relative_buckets`."""
     table = shapes.float64("table", table)
-    q_positions, k_positions = np.asarray(q_positions)[..., :, None], np.asarray(k_positions)[..., None, :]
-    distances = np.subtract(k_positions, q_positions, dtype=np.int64)  # unsigned integers would wrap around
-    return np.moveaxis(table[relative_buckets(distances, num_buckets=len(table), **options)], -1, -3)
+    buckets = relative_buckets(distances_of(q_positions, k_positions), num_buckets=len(table), **options)
+    return np.moveaxis(table[buckets], -1, -3)

@@ -1,0 +1,56 @@
+"""Relative positions as a slope: a score falls with the distance, in each head at its own rate (Press et al. 2022)."""
+
+from dataclasses import dataclass
+
+import torch
+
+from mha.integers import count
+from mha.nn import checks
+from mha.nn.relative.pairs import distances
+
+__all__ = ["Alibi", "alibi_bias", "alibi_slopes"]
+
+
+def alibi_slopes(num_heads, *, device=None, dtype=None) -> "Float[Tensor, ' h']":
+    """Return 2^(−8/h), 2^(−16/h), … 2^(−8) for a power of two of heads.
+
+    Any other number has the slopes of the power below it, then every second one of the doubled power. That is the
+    authors' code and what checkpoints use; the sentence of the paper, one geometric series for any h, is not.
+    """
+    num_heads = count("num_heads", num_heads, least=1)
+    power = 2 ** (num_heads.bit_length() - 1)
+    exponents = [8 * n / power for n in range(1, power + 1)]
+    exponents += [4 * n / power for n in range(1, 2 * (num_heads - power), 2)]
+    return torch.tensor([2.0**-x for x in exponents], device=device, dtype=dtype)
+
+
+def alibi_bias(
+    slopes: "Float[Tensor, ' h']", q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"
+) -> "Float[Tensor, '*b h i j']":
+    """Return −slope · |j − i| for each head.
+
+    On the keys that a causal mask shows it is the paper's slope · (j − i); keys ahead are as far as those behind.
+    """
+    checks.tensors(slopes=slopes)
+    return -slopes[:, None, None] * distances(q_positions, k_positions).abs().unsqueeze(-3)
+
+
+@dataclass(frozen=True)
+class Alibi:
+    """A position scheme for `MultiHeadAttention(position=...)`: attention with linear biases, nothing is learned.
+
+    The slopes are worked out in float64, and the layer takes what they add in the precision of its scores: a model in
+    bfloat16 keeps its distances apart.
+    """
+
+    num_heads: int
+
+    def __post_init__(self):
+        count("num_heads", self.num_heads, least=1)
+
+    def bias(
+        self, q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"
+    ) -> "Float[Tensor, '*b h i j']":
+        """Return −slope · |j − i| for each head: `alibi_bias`."""
+        slopes = alibi_slopes(self.num_heads, device=q_positions.device, dtype=torch.float64)
+        return alibi_bias(slopes, q_positions, k_positions)
