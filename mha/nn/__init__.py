@@ -63,10 +63,14 @@ from mha.nn.rotary import (
 )
 from mha.nn.row_stats import Stats, attention_stats
 from mha.nn.sparse import LongformerAttention, WindowAttention, longformer_attention, window_attention, window_slots
+from mha.nn.sparse.block_selection import BlockSelection, block_selection_attention, chosen_blocks, pooled_blocks
+from mha.nn.sparse.routing import Routing, cluster_members, moved_centroids, routing_attention
+from mha.nn.sparse.top_k import top_k_attention, top_keys
 
 __all__ = [
     "AfterPosition",
     "Alibi",
+    "BlockSelection",
     "Cache",
     "DisentangledBias",
     "GridBias",
@@ -78,6 +82,7 @@ __all__ = [
     "RelativeBias",
     "Rotary",
     "RotaryFrequencies",
+    "Routing",
     "ShawBias",
     "SinusoidalPositions",
     "Stats",
@@ -89,7 +94,10 @@ __all__ = [
     "attention",
     "attention_stats",
     "attention_weights",
+    "block_selection_attention",
     "cached_attention",
+    "chosen_blocks",
+    "cluster_members",
     "delta_rule",
     "disentangled_bias",
     "dynamic_factor",
@@ -106,13 +114,16 @@ __all__ = [
     "linear_average",
     "llama3_frequencies",
     "longformer_attention",
+    "moved_centroids",
     "ntk_frequencies",
+    "pooled_blocks",
     "relative_bias",
     "relative_buckets",
     "retention_log_decay",
     "rotary_frequencies",
     "rotate",
     "rotate_by",
+    "routing_attention",
     "selective_state_space",
     "shaw_bias",
     "shift_matrix",
@@ -120,6 +131,8 @@ __all__ = [
     "sinusoidal_2d",
     "split_heads",
     "to_onnx",
+    "top_k_attention",
+    "top_keys",
     "transformer_xl_bias",
     "window_attention",
     "window_slots",

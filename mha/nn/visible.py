@@ -1,12 +1,14 @@
 """A mask as torch tensors: the same rule as in NumPy, evaluated on the device, whole or a few rows at a time."""
 
+from functools import partial
+
 import numpy as np
 import torch
 
 from mha import masks, shapes
 from mha.nn.modes import readable
 
-__all__ = ["is_triangle", "only_hides", "visible", "with_bias"]
+__all__ = ["is_triangle", "only_hides", "table", "visible", "with_bias"]
 
 SMALLEST_SCALE = torch.finfo(torch.float32).tiny
 
@@ -49,11 +51,13 @@ def is_triangle(call):
     )
 
 
+def table(values, device):
+    """Return the numbers of a mask as a tensor of its own."""
+    return torch.as_tensor(values if isinstance(values, torch.Tensor) else np.array(values), device=device)
+
+
 def _shown(call, device, rows):
     def arange(stop):
         return torch.arange(stop, device=device)
 
-    def table(values):
-        return torch.as_tensor(values if isinstance(values, torch.Tensor) else np.array(values), device=device)
-
-    return shapes.visible(call, arange=arange, table=table, rows=rows)
+    return shapes.visible(call, arange=arange, table=partial(table, device=device), rows=rows)

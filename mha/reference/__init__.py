@@ -74,6 +74,9 @@ from mha.reference.rotary import (
 )
 from mha.reference.rounded import Stages, rounded_attention
 from mha.reference.sparse import longformer_attention, window_attention, window_slots
+from mha.reference.sparse.block_selection import block_selection_attention, chosen_blocks, pooled_blocks
+from mha.reference.sparse.routing import cluster_members, moved_centroids, routing_attention
+from mha.reference.sparse.top_k import top_k_attention, top_keys
 
 attention = hinted(dot_product.attention)
 attention_stats = hinted(dot_product.attention_stats)
@@ -100,10 +103,13 @@ __all__ = [
     "attention_backward",
     "attention_stats",
     "attention_weights",
+    "block_selection_attention",
     "cached_attention",
+    "chosen_blocks",
     "chunked_delta_rule",
     "chunked_gated_linear_attention",
     "chunked_linear_attention",
+    "cluster_members",
     "cross_attention",
     "delta_rule",
     "disentangled_bias",
@@ -132,6 +138,7 @@ __all__ = [
     "longformer_attention",
     "loss_scaling",
     "merge",
+    "moved_centroids",
     "multi_head_attention",
     "ntk_frequencies",
     "online_softmax",
@@ -140,6 +147,7 @@ __all__ = [
     "parallel_gated_linear_attention",
     "parallel_linear_attention",
     "pool_heads",
+    "pooled_blocks",
     "relative_bias",
     "relative_buckets",
     "rescaled",
@@ -151,6 +159,7 @@ __all__ = [
     "rotate_by",
     "round_to",
     "rounded_attention",
+    "routing_attention",
     "scaled_rounding",
     "selective_state_space",
     "self_attention",
@@ -166,6 +175,8 @@ __all__ = [
     "spacing",
     "split_heads",
     "start",
+    "top_k_attention",
+    "top_keys",
     "transformer_xl_bias",
     "window_attention",
     "window_slots",
