@@ -7,7 +7,7 @@ import pytest
 
 from house.repository import ROOT, tracked
 
-GROUND = {"integers", "masks", "options", "shapes", "text", "dropout", "cost"}
+GROUND = {"approximations", "integers", "masks", "options", "shapes", "text", "dropout", "cost", "random_matrices"}
 FLOORS = {"reference", "nn", "kernels"}
 BUILT = {"floors", "models", "analysis", "distributed", "conformance"}
 PAGES = {"alt", "plot", "widgets", "exercises", "data", "book"}

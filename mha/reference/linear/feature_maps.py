@@ -44,9 +44,10 @@ def softmax_features(x: "Float[Array, '*b d']") -> "Float[Array, '*b m']":
 
 @dataclass(frozen=True)
 class FeatureAttention:
-    """A core whose weights are in proportion to φ(q)·φ(k), with `feature_map` for φ: nothing negative.   Book: {eq}`linear-attention`.
+    """A core whose weights are in proportion to φ(q)·φ(k), with `feature_map` for φ: nothing negative.
 
     It has no scale, and no softmax that would need one. A query whose weights are all 0 gets 0.
+    Book: {eq}`linear-attention`
     """
 
     feature_map: Callable = elu_plus_one
