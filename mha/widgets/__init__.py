@@ -12,7 +12,8 @@ from mha.widgets.flash import Flash
 from mha.widgets.head_maps import HeadMaps
 from mha.widgets.heads import Heads
 from mha.widgets.lookup import Lookup
+from mha.widgets.phases import Phases
 from mha.widgets.rounding import Rounding
 from mha.widgets.tiles import Tiles
 
-__all__ = ["Cost", "DotProduct", "Flash", "HeadMaps", "Heads", "Lookup", "Rounding", "Tiles", "Widget"]
+__all__ = ["Cost", "DotProduct", "Flash", "HeadMaps", "Heads", "Lookup", "Phases", "Rounding", "Tiles", "Widget"]
