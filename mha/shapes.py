@@ -227,12 +227,12 @@ def check_rotary(x, positions, layout, width=None):
         raise ValueError(f"positions has shape {_shape(positions)}: expected ({n},), or one row per sample {expected}")
 
 
-def check_turned(width, d_head=None):
+def check_turned(width, d_head=None, *, least=2):
     """Raise unless so many coordinates of a head make pairs that turn."""
     width = integer("width", width)
-    if width < 0 or width % 2 or (d_head is not None and width > d_head):
-        most = "" if d_head is None else f" of at most {d_head}, the width of a head"
-        raise ValueError(f"width is {width}: expected an even number{most}")
+    if width < least or width % 2 or (d_head is not None and width > d_head):
+        most = "" if d_head is None else f" and at most {d_head}, the width of a head"
+        raise ValueError(f"width is {width}: expected an even number above 0{most}")
 
 
 def check_frequencies(frequencies, width, wording="x has width"):
@@ -338,7 +338,7 @@ def check_linear(q, k, v, state=None, log_decay=None, **by_token):
         check_rank(name, x, LINEAR_AXES.get(name, ("heads", "length", "width")))
     check_library(q=q, k=k, v=v, **options)
     sizes = linear_sizes(q, v)
-    n, d, e = *sizes["q"], *sizes["v"][1:]
+    (n, d), (_, e) = sizes["q"], sizes["v"]
     if k.shape[-1] != d:
         raise ValueError(f"k has width {k.shape[-1]} and q has width {d}: the widths of queries and keys must be equal")
     for name, x in {"k": k, "v": v}.items():

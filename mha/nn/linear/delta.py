@@ -28,16 +28,15 @@ def delta_rule(
     `beta` (…, h, n) in (0, 1] is the share of the correction, for keys of norm 1; 0 leaves the state alone. With a
     `log_decay`, which comes first, this is the gated delta rule. A returned state continues the sequence.
     """
-    *rows, first, beta, log_decay = cut(q, k, v, state, chunk, beta=beta, log_decay=log_decay)
-    log_decay = torch.zeros_like(beta) if log_decay is None else log_decay
+    rows = cut(q, k, v, state, chunk, beta=beta, log_decay=log_decay)
     with own_precision(q):
-        output, last = in_chunks(*rows, first, beta, log_decay)
+        output, last = in_chunks(*rows)
     return joined(output, *alike(q, k, v)), last
 
 
 def in_chunks(q, k, v, state, beta, log_decay):
     """Return the output of each chunk (…, c, s, e) and the last state, from q, k, v (…, c, s, width)."""
-    since = log_decay.cumsum(-1)
+    since = torch.zeros_like(beta) if log_decay is None else log_decay.cumsum(-1)
     whole = since[..., -1:]
     between = since[..., :, None] - since[..., None, :]
     later = torch.ones_like(between, dtype=torch.bool).tril()

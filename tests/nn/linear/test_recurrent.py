@@ -8,7 +8,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from compare import assert_equal
 from linear_calls import OPTIONS, bounds, draw
 from mha import reference
-from mha.nn import linear_attention, linear_average
+from mha.nn import linear_attention, linear_average, retention_log_decay
 
 pytestmark = [  # torch's own forward mode uses what torch deprecates
     pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
@@ -170,3 +170,8 @@ def test_average_equals_the_reference():
 def test_arrays_are_sent_to_the_reference():
     with pytest.raises(TypeError, match=r"k is a NumPy array: expected a torch tensor; mha\.reference takes arrays"):
         linear_attention(torch.zeros(1, 2, 3), np.zeros((1, 2, 3)), torch.zeros(1, 2, 3))
+
+
+def test_decays_of_retention_equal_the_reference():
+    assert_equal(retention_log_decay(40, dtype=torch.float64), reference.retention_log_decay(40), rtol=2.0**-50)
+    assert_equal(retention_log_decay(3), reference.retention_log_decay(3), rtol=2.0**-24)

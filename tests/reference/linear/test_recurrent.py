@@ -11,6 +11,7 @@ from mha.reference import (
     linear_attention,
     linear_average,
     parallel_linear_attention,
+    retention_log_decay,
 )
 from rounding import EPS
 
@@ -42,16 +43,31 @@ def test_by_hand():
     assert_equal(state, [[[7.75]]], rtol=8 * EPS)
 
 
-def test_retention_of_the_paper():
+def retention(q, k, v, gamma):
     """Sun et al. (2023), equation 5: (Q Kᵀ ⊙ D) V with D_nm = γⁿ⁻ᵐ."""
-    (q, k, v), _ = draw(11)
-    gamma = np.array([0.9, 0.6, 1.0])
-    apart = np.arange(11)[:, None] - np.arange(11)
+    n = q.shape[-2]
+    apart = np.arange(n)[:, None] - np.arange(n)
     kept = np.where(apart >= 0, gamma[:, None, None] ** np.maximum(apart, 0), 0.0)
-    expected = (q @ np.swapaxes(k, -1, -2) * kept) @ v
-    output, _ = linear_attention(q, k, v, log_decay=np.log(gamma)[:, None])
-    atol, _ = bounds(q, k, v, log_decay=np.log(gamma)[:, None])
-    assert (np.abs(output - expected) <= atol).all()
+    return (q @ np.swapaxes(k, -1, -2) * kept) @ v
+
+
+@pytest.mark.parametrize("form", [linear_attention, parallel_linear_attention, chunked_linear_attention])
+def test_retention_of_the_paper(form):
+    (q, k, v), _ = draw(11)
+    gammas = np.array([0.9, 0.6, 1.0]), 1 - 2.0 ** (-5 - np.arange(3))
+    for gamma, log_decay in zip(gammas, (np.log(gammas[0])[:, None], retention_log_decay(3)), strict=True):
+        output, _ = form(q, k, v, log_decay=log_decay)
+        atol, _ = bounds(q, k, v, log_decay=log_decay)
+        assert (np.abs(output - retention(q, k, v, gamma)) <= atol).all()
+        wrong, _ = form(q, k, v, log_decay=log_decay[::-1])  # the heads the other way round
+        assert np.abs(wrong - retention(q, k, v, gamma)).max() > 0.1
+
+
+def test_decays_of_retention():
+    assert_equal(np.exp(retention_log_decay(3)), [[31 / 32], [63 / 64], [127 / 128]], rtol=4 * EPS)
+    assert np.diff(retention_log_decay(40), axis=0).min() > 0, "no two heads of the last alike, by rounding"
+    with pytest.raises(ValueError, match="num_heads is 0: expected at least 1"):
+        retention_log_decay(0)
 
 
 def test_chunks_of_the_gated_paper():
