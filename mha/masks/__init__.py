@@ -23,12 +23,14 @@ mask                                   query i sees key j if
 `segments(q_ids, k_ids)`               their ids are equal
 `dense(array)`                         the array says so, by slot
 `in_blocks(blocks, size)`              the block of slots i and j is listed
+`big_bird(n, block, plan)`             their blocks are near, or one is at an end, or i's drew j's
 `per_head(masks)`                      the mask of head h says so
 `shifted(mask, first)`                 the mask says so of i − first and j − first
 =====================================  =================================================================
 """
 
 from mha.masks.base import And, Mask, Not, Or, Pair, at
+from mha.masks.bigbird import big_bird, big_bird_plan
 from mha.masks.blocks import Fixed, RandomBlocks, fixed, random_blocks
 from mha.masks.convert import from_mask_mod, from_torch_mha
 from mha.masks.distances import (
@@ -57,6 +59,8 @@ from mha.masks.slots import Dense, as_mask, dense
 __all__ = [
     "Mask",
     "as_mask",
+    "big_bird",
+    "big_bird_plan",
     "causal",
     "dense",
     "dilated",
