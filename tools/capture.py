@@ -239,6 +239,54 @@ def minilm_pair():
     return model.tokens(ids), {"ids": ids.numpy().astype(np.int32), "vectors": vectors.astype(np.float16)}, about
 
 
+def minilm_positions():
+    """The encoder's table of learned positions, in a few numbers, and what moving a sentence along it changes."""
+    sentence = "He was full of the fire of the hunt."
+    model = pretrained("minilm")
+    numbers = model.encode(sentence)
+    table = model.model.positions.weight.detach().double().numpy()
+    axes, spectrum, _ = np.linalg.svd(table - table.mean(0), full_matrices=False)
+    directions = table / np.linalg.norm(table, axis=-1, keepdims=True)
+    cosines = directions @ directions.T
+    starts = np.array([0, 1, 2, 8, 64, 200, 400, 500])
+    means = np.array([_mean_state(model, numbers, start) for start in starts])
+    arrays = {
+        "norms": np.linalg.norm(table, axis=-1).astype(np.float16),
+        "spectrum": spectrum.astype(np.float32),
+        "components": (axes * spectrum)[:, :4].astype(np.float16),
+        "cosines": cosines[::8, ::8].astype(np.float16),
+        "by_distance": np.array([cosines.diagonal(k).mean() for k in range(65)], np.float32),
+        "starts": starts.astype(np.int32),
+        "alike": (means @ means[0]).astype(np.float32),
+    }
+    about = {
+        "model": model.describe(),
+        "sentence": sentence,
+        "from": "Moby Dick, chapter 93; the table is the model's own",
+        "arrays": {
+            "norms": "length of the vector of each of the 512 positions, rounded to float16",
+            "spectrum": "singular values of the table (512, 384) less its mean row",
+            "components": "the four largest principal components of each position: (512, 4), rounded to float16",
+            "cosines": "cosine of the vectors of every eighth position: (64, 64), rounded to float16",
+            "by_distance": "mean cosine of two positions 0 to 64 apart",
+            "starts": "position of the sentence's first token",
+            "alike": "cosine of the sentence's mean state at each start with that at start 0",
+        },
+    }
+    return model.tokens(numbers[0]), arrays, about
+
+
+@torch.no_grad()
+def _mean_state(model, numbers, start):
+    """Return the mean last state, of length 1, with the tokens at positions from `start` on."""
+    table, n = model.model.positions.weight, numbers.shape[-1]
+    kept = table[:n].clone()
+    table[:n] = table[start : start + n].clone()
+    mean = model.model(numbers)[0].mean(0).numpy()
+    table[:n] = kept
+    return mean / np.linalg.norm(mean)
+
+
 def _one_training_pass(model, numbers):
     """Return what enters each layer, and the calls of attention with the gradients of the mean loss of next tokens."""
     streams = []
@@ -317,6 +365,7 @@ def _divergence(p, m):
 
 MAKERS = (
     minilm_pair,
+    minilm_positions,
     minilm_projections,
     minilm_sentence,
     minilm_words,

@@ -100,6 +100,18 @@ def test_vectors_have_length_one(name):
     assert_equal(np.linalg.norm(vectors, axis=-1), np.ones(len(vectors)), atol=FLOAT16, label=name)
 
 
+def test_numbers_of_the_learned_positions_fit_together():
+    found = capture("minilm_positions")
+    components, cosines = (found[name].astype(np.float64) for name in ("components", "cosines"))
+    assert_equal(np.linalg.norm(components, axis=0), found["spectrum"][:4], rtol=FLOAT16, label="components")
+    assert_equal(np.diagonal(cosines), np.ones(64), atol=FLOAT16)
+    assert_equal(cosines, cosines.T)
+    assert (np.diff(found["spectrum"]) <= 0).all()
+    assert_equal(np.array([found["by_distance"][0], found["alike"][0]]), np.ones(2), atol=1e-6)
+    assert found["norms"].argmax() == 0, "the start token stands apart"
+    assert found["alike"][1:].max() < 0.95, "the same words at other positions are read differently"
+
+
 def test_layer_is_the_one_whose_heads_differ_most():
     about = capture("minilm_sentence").about
     assert about["layer"] == int(np.argmax(about["spread"]))

@@ -16,6 +16,7 @@ __all__ = ["NAMES", "Capture", "capture", "pack_causal", "unpack_causal"]
 
 NAMES = (
     "minilm_pair",
+    "minilm_positions",
     "minilm_projections",
     "minilm_sentence",
     "minilm_words",
