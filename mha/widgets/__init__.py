@@ -8,6 +8,7 @@ except ImportError as error:
 from mha.widgets.base import Widget
 from mha.widgets.cost import Cost
 from mha.widgets.dot_product import DotProduct
+from mha.widgets.features import Features
 from mha.widgets.flash import Flash
 from mha.widgets.head_maps import HeadMaps
 from mha.widgets.heads import Heads
@@ -16,4 +17,16 @@ from mha.widgets.phases import Phases
 from mha.widgets.rounding import Rounding
 from mha.widgets.tiles import Tiles
 
-__all__ = ["Cost", "DotProduct", "Flash", "HeadMaps", "Heads", "Lookup", "Phases", "Rounding", "Tiles", "Widget"]
+__all__ = [
+    "Cost",
+    "DotProduct",
+    "Features",
+    "Flash",
+    "HeadMaps",
+    "Heads",
+    "Lookup",
+    "Phases",
+    "Rounding",
+    "Tiles",
+    "Widget",
+]

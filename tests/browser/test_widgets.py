@@ -10,7 +10,7 @@ import pytest
 
 from browser.visit import picture, served, still_controls, visit
 from mha import masks, reference
-from mha.widgets import Cost, DotProduct, Flash, HeadMaps, Heads, Lookup, Rounding, Tiles
+from mha.widgets import Cost, DotProduct, Features, Flash, HeadMaps, Heads, Lookup, Rounding, Tiles
 
 pytestmark = pytest.mark.browser
 
@@ -64,6 +64,7 @@ def widgets():
         Lookup(range(0, 24, 3), range(8), period=24, query=7.5),
         Cost("llama-3-8b", itemsize=4),
         Flash(TOKENS, q[0], k[0], k[1, :, :2], step=2),
+        Features(q[0, :, :8], k[0, :, :8], features=64),
         Rounding(exponent=-4, thousandths=600, format=2),
         Tiles(reach=2, rows=4, columns=8),
     ]

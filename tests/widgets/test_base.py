@@ -15,7 +15,7 @@ from traitlets import TraitError
 from mha.masks import causal
 from mha.reference import attention_weights
 from mha.text import template
-from mha.widgets import Cost, DotProduct, Flash, HeadMaps, Heads, Lookup, Rounding, Tiles
+from mha.widgets import Cost, DotProduct, Features, Flash, HeadMaps, Heads, Lookup, Rounding, Tiles
 from mha.widgets.base import HERE, module_source
 
 TOKENS = ["[CLS]", "ships", "<sail>", "'at'", '"sea"', "&"]
@@ -23,6 +23,7 @@ Q, K = np.random.default_rng(7).normal(size=(2, 3, 6, 8))
 WIDGETS = [
     Cost("smollm2-135m", name="fig-d"),
     DotProduct(TOKENS, Q[0], K[0], name="fig-a"),
+    Features(Q[0], K[0], name="fig-j"),
     Flash(TOKENS, Q[0], K[0], K[1, :, :2], name="fig-g"),
     HeadMaps(TOKENS, attention_weights(Q, K, mask=causal)[None], name="fig-b"),
     Heads(TOKENS, Q, K, name="fig-c"),
