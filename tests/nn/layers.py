@@ -31,7 +31,7 @@ def in_reference(module, x, context=None, **options):
         options["qk_norm"] = tuple(partial(reference.rms_norm, gain=gain, eps=module.q_norm.eps) for gain in gains)
     if module.gate_proj is not None:
         options["gate"] = numbers(module.gate_proj.weight).T, numbers(module.gate_proj.bias)
-    if module.position is not None:
+    if module.position is not None and "position" not in options:
         turn = partial(reference.rotate, base=module.position.base, layout=module.position.layout)
         options["position"] = SimpleNamespace(rotate=turn)
     return reference.multi_head_attention(
