@@ -34,7 +34,7 @@ def test_says_what_it_is(name):
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match="name is 'gpt': expected one of minilm_pair, minilm_projections, minilm_sen"):
+    with pytest.raises(ValueError, match="name is 'gpt': expected one of minilm_pair, minilm_positions, minilm_pro"):
         capture("gpt")
 
 
