@@ -63,8 +63,11 @@ def top_k_attention(
 def highest(s, number):
     """Tell which entries of each row are among its `number` highest; −inf is never, the earlier of equals is first."""
     first = s.nan_to_num(torch.inf, torch.inf, -torch.inf)  # a NaN that a query sees is kept, to be seen in its output
-    order = first.argsort(dim=-1, descending=True, stable=True)[..., : count("num_keys", number, least=1)]
-    return torch.zeros_like(s, dtype=torch.bool).scatter(-1, order, True) & (s != -torch.inf)
+    number = min(count("num_keys", number, least=1), s.shape[-1])
+    last = first.topk(number).values[..., -1:]
+    above, equal = first > last, first == last
+    room = number - above.sum(-1, keepdim=True)
+    return (above | (equal & (equal.cumsum(-1) <= room))) & (s != -torch.inf)
 
 
 @torch.no_grad()
