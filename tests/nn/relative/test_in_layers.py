@@ -134,11 +134,11 @@ def test_low_precision(name, dtype):
     assert_equal(out.double(), expected, atol=60 * eps * float(expected.detach().abs().max()))
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("name", ["alibi", "t5", "shaw", "transformer-xl", "deberta, buckets", "grid"])
 def test_in_a_graph(name):
     """One graph, for positions that are shared and for those of each sample."""
     module, x = made(name), draw(BATCH, N, D_MODEL)
-    q, k, _ = module.project(x)
+    q, k = (x.detach() for x in module.project(x)[:2])
     scheme, places = module.position, torch.arange(N)
     for at_k in (places, torch.stack([places, places, places.flip(0)])):
         if hasattr(scheme, "content_bias"):
@@ -184,7 +184,10 @@ def test_norms_and_both_kinds_of_terms():
 
 def test_a_scheme_for_other_heads_is_refused():
     x = draw(BATCH, N, D_MODEL)
-    for name, words in (("transformer-xl", r"u has shape \(6, 4\)"), ("deberta", r"position_keys has shape \(6, 6, 4\)")):
+    for name, words in (
+        ("transformer-xl", r"u has shape \(6, 4\)"),
+        ("deberta", r"position_keys has shape \(6, 6, 4\)"),
+    ):
         with pytest.raises(ValueError, match=words):
             layer(D_MODEL, 3, d_head=4, position=SCHEMES[name]())(x)
     with pytest.raises(ValueError, match=r"table has shape \(7, 4\): expected \(7, 5\)"):

@@ -37,7 +37,9 @@ def deberta(span, max_distance=None, shared=False):
     return *parts, out.numpy()
 
 
-@pytest.mark.parametrize("options", [{"span": 4}, {"span": 23}, {"span": 6, "max_distance": 13}, {"span": 5, "shared": 1}])
+@pytest.mark.parametrize(
+    "options", [{"span": 4}, {"span": 23}, {"span": 6, "max_distance": 13}, {"span": 5, "shared": 1}]
+)
 def test_equals_deberta_v2(options):
     q, k, v, *tables, expected = deberta(**options)
     call = {"scale": (3 * D) ** -0.5, "max_distance": options.get("max_distance")}

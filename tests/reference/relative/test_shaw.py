@@ -72,7 +72,9 @@ def test_the_outermost_rows_hold_for_all_beyond():
     assert_equal(bias[0, 0], [0, 0, 0, 1, 2, 3, 4, 4, 4])
 
 
-@pytest.mark.parametrize(("shape", "words"), [((4, 4), r"\(4, 4\): expected \(2K \+ 1"), ((5, 3), r"expected \(5, 4\)")])
+@pytest.mark.parametrize(
+    ("shape", "words"), [((4, 4), r"\(4, 4\): expected \(2K \+ 1"), ((5, 3), r"expected \(5, 4\)")]
+)
 def test_tables_that_do_not_fit(shape, words):
     with pytest.raises(ValueError, match=f"table has shape .*{words}"):
         shaw_bias(Q, np.zeros(shape), np.arange(I), np.arange(J))
