@@ -76,7 +76,14 @@ def test_a_wrong_number_of_parameters_is_an_error_like_others():
     assert "takes 1 positional argument" in check("dot-product-2", lambda q: q).hint
 
 
-NOT_DOUBLED = ("dot-product-3", "first-look-5", "grouped-1", "kernels-1")  # integers and truths
+NOT_DOUBLED = (
+    "dot-product-3",
+    "first-look-5",
+    "grouped-1",
+    "kernels-1",
+    "position-2",
+    "position-3",
+)  # integers and truths
 
 
 @each([exercise for exercise in FUNCTIONS if exercise.id not in NOT_DOUBLED])
@@ -128,7 +135,16 @@ def test_nan_is_named(exercise):
     assert check(exercise.id, lambda *inputs: np.asarray(exercise.solve(*inputs)) * np.nan).property == "finite"
 
 
-FITS_FLOAT32 = ("heads-1", "heads-2", "heads-6", "flash-2", "kernels-1", "mixed-precision-1", "mixed-precision-4")
+FITS_FLOAT32 = (
+    "position-3",
+    "heads-1",
+    "heads-2",
+    "heads-6",
+    "flash-2",
+    "kernels-1",
+    "mixed-precision-1",
+    "mixed-precision-4",
+)
 
 
 @each([exercise for exercise in ONES_OF_FLOATS if exercise.id not in FITS_FLOAT32])

@@ -61,6 +61,14 @@ BREAKS = {
     ("cost-3", "both-fit"): lambda flops, nbytes, peak, bandwidth: 0 * flops,
     ("cost-4", "falls-with-sharing"): lambda groups, *sizes: groups + 1e6,
     ("cost-4", "one-each"): lambda groups, *sizes: 1e6 - groups,
+    ("position-1", "on-circles"): lambda positions, d_model: 2 * EXERCISES["position-1"].solve(positions, d_model),
+    ("position-2", "keeps-lengths"): lambda distance, d_model: 2 * EXERCISES["position-2"].solve(distance, d_model),
+    ("position-2", "moves-position-zero"): lambda distance, d_model: -np.eye(d_model),
+    ("position-3", "first-is-zero"): lambda keep: EXERCISES["position-3"].solve(keep) + 5,
+    ("position-3", "a-row-exists"): lambda keep: EXERCISES["position-3"].solve(keep) - 5 * ~keep,
+    ("position-4", "columns-leave-the-first-half"): lambda rows, columns, d_model: EXERCISES["position-4"].solve(
+        rows + 1, columns, d_model
+    ),
     ("grouped-1", "equal-shares"): lambda num_heads, num_kv_heads: (
         (np.arange(num_heads) == num_heads - 1) * (num_kv_heads - 1)
     ),
@@ -70,6 +78,15 @@ BREAKS = {
     ("grouped-4", "linear"): lambda q, w_k, latent: EXERCISES["grouped-4"].solve(q, w_k, latent + latent.mean()),
     ("grouped-5", "same-mean"): lambda *inputs: EXERCISES["grouped-5"].solve(*inputs) + 1,
     ("heads-6", "same-rows"): lambda w_o, order: w_o * 2,
+    ("relative-1", "last-is-1-in-256"): lambda num_heads: 2 * EXERCISES["relative-1"].solve(num_heads),
+    ("relative-1", "constant-ratio"): lambda num_heads: np.full(num_heads, 2.0**-8),
+    ("relative-2", "without-table"): lambda q, k, table: EXERCISES["relative-2"].solve(q, k, table) + (not table.any()),
+    ("relative-3", "small-are-exact"): lambda back, num_buckets, max_distance: np.zeros_like(back),
+    ("relative-3", "never-falls"): lambda back, num_buckets, max_distance: np.where(
+        back < num_buckets // 2, back, -back
+    ),
+    ("relative-3", "stays-in-table"): lambda back, num_buckets, max_distance: back * 1,
+    ("relative-4", "diagonal-is-distance-0"): lambda x: EXERCISES["relative-4"].solve(x) + 1,
     ("kernels-1", "all-tiles"): lambda see, rows, columns: np.array([1, 1, 1]),
     ("kernels-2", "between"): lambda outputs, lses: outputs.max(0) + 1,
     ("kernels-3", "first-token"): lambda q, k, v, chunk: v + 100,

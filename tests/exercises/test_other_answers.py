@@ -259,6 +259,53 @@ def read_pages(pages, page_row, length):
     return np.concatenate([pages[page] for page in page_row])[:length]
 
 
+def alibi_slopes(num_heads):
+    slopes = [2.0 ** (-8 / num_heads)]
+    while len(slopes) < num_heads:
+        slopes.append(slopes[-1] * slopes[0])
+    return np.array(slopes)
+
+
+def scores_with_distances(q, k, table):
+    limit, (n_q, d) = len(table) // 2, q.shape
+    scores = np.zeros((n_q, len(k)))
+    for i in range(n_q):
+        for j in range(len(k)):
+            scores[i, j] = q[i] @ (k[j] + table[max(-limit, min(limit, j - i)) + limit]) / math.sqrt(d)
+    return scores
+
+
+def bucket(back, num_buckets, max_distance):
+    half = num_buckets // 2
+    begins = half * (max_distance / half) ** (np.arange(num_buckets - half) / (num_buckets - half))
+    begins = np.concatenate([np.arange(half), begins * (1 - 1e-12)])
+    return np.searchsorted(begins, back, side="right") - 1
+
+
+def pairs_from_distances(x):
+    n = len(x)
+    return np.array([x[i, n - 1 - i : 2 * n - 1 - i] for i in range(n)])
+
+
+def sinusoidal(positions, d_model):
+    flat = [[np.exp(1j * p / 10000 ** (2 * c / d_model)) for c in range(d_model // 2)] for p in positions.ravel()]
+    pairs = np.array([[[turn.imag, turn.real] for turn in row] for row in flat])
+    return pairs.reshape(*positions.shape, d_model)
+
+
+def shift_matrix(distance, d_model):
+    blocks = [np.array([[0.0, -1.0], [1.0, 0.0]]) * distance / 10000 ** (2 * c / d_model) for c in range(d_model // 2)]
+    return torch.block_diag(*(torch.linalg.matrix_exp(torch.tensor(block)) for block in blocks)).numpy()
+
+
+def positions_of(keep):
+    return np.array([[max(slot - int(row.argmax()), 0) for slot in range(len(row))] for row in keep])
+
+
+def sinusoidal_2d(rows, columns, d_model):
+    return np.block([sinusoidal(rows, d_model // 2), sinusoidal(columns, d_model // 2)])
+
+
 ANSWERS = {
     "first-look-1": previous_token_score,
     "first-look-2": sink_score,
@@ -292,6 +339,16 @@ ANSWERS = {
     "cost-2": composed_bytes,
     "cost-3": least_seconds,
     "cost-4": equal_length,
+    "position-1": sinusoidal,
+    "position-2": shift_matrix,
+    "position-3": positions_of,
+    "position-4": sinusoidal_2d,
+    "position-5": 60_600,
+    "relative-1": alibi_slopes,
+    "relative-2": scores_with_distances,
+    "relative-3": bucket,
+    "relative-4": pairs_from_distances,
+    "relative-5": 11.09,
     "grouped-1": key_heads,
     "grouped-2": cache_bytes,
     "grouped-3": decode_step,
