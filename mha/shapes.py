@@ -215,8 +215,8 @@ def check_rotary(x, positions, layout, width=None):
         raise ValueError(f"layout is {layout!r}: expected 'half' (pairs m, m + d/2) or 'interleaved' (2m, 2m + 1)")
     if x.ndim < 3 or (width is None and x.shape[-1] % 2):
         raise ValueError(f"x has shape {_shape(x)}: expected (…, heads, length, width) with an even width")
-    if width is not None:
-        check_turned(width, x.shape[-1])
+    if width is not None and (width % 2 or not 0 < width <= x.shape[-1]):  # numbers, as a graph may have them
+        raise ValueError(f"width is {width}: expected an even number above 0 and at most {x.shape[-1]}, that of a head")
     if not hasattr(positions, "dtype") or not is_integral(positions):
         got = f"dtype {positions.dtype}" if hasattr(positions, "dtype") else f"type {type(positions).__name__}"
         raise TypeError(f"positions has {got}: expected an array of integers")
@@ -231,7 +231,7 @@ def check_turned(width, d_head=None, *, least=2):
     """Raise unless so many coordinates of a head make pairs that turn."""
     width = integer("width", width)
     if width < least or width % 2 or (d_head is not None and width > d_head):
-        most = "" if d_head is None else f" and at most {d_head}, the width of a head"
+        most = "" if d_head is None else f" and at most {d_head}, that of a head"
         raise ValueError(f"width is {width}: expected an even number above 0{most}")
 
 

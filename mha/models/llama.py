@@ -100,7 +100,8 @@ class Llama(nn.Module):
         visible = masks.causal if mask is None else masks.causal & mask
         x, longer = self.embed(tokens), []
         attention = self.blocks[0].attention
-        position = attention.position.at(caches[0].positions(tokens.shape[-1], tokens.device), attention.d_head)
+        positions = caches[0].positions(tokens.shape[-1], tokens.device)
+        position = attention.position.at(positions, attention.d_head, x.dtype)
         for block, cache in zip(self.blocks, caches, strict=True):
             x, cache = block.step(x, cache, visible, position)
             longer.append(cache)

@@ -7,7 +7,7 @@ from torch import nn
 from mha import masks
 from mha.nn.dot_product import attention
 from mha.nn.heads import MultiHeadAttention
-from mha.nn.rotary import Rotary
+from mha.nn.rotary import Rotary, RotaryFrequencies
 
 __all__ = ["to_onnx"]
 
@@ -61,7 +61,7 @@ def _check(module, inputs, mask):
         "sinks": module.sinks is None,
         "core": module.core is attention,
         "dropout": module.dropout == 0 or not module.training,
-        "position": module.position is None or (type(module.position) is Rotary and not double),
+        "position": module.position is None or (type(module.position) in (Rotary, RotaryFrequencies) and not double),
         "qk_norm": all(type(one) in (nn.RMSNorm, nn.LayerNorm) for one in norms),  # a subclass may do anything
         "a projection": all(one is None or type(one).forward is nn.Linear.forward for one in linears),
         "scale": module.scale is None or module.scale > 0,
@@ -86,8 +86,10 @@ def _turned(graph, module, q, k):
         return q, k
     n_q, n_k = (graph.node("Squeeze", graph.node("Shape", x, start=1, end=2)) for x in (q, k))
     zero, one = (graph.constant(np.array(n)) for n in (0, 1))
-    base, width = module.position.base, module.d_head
-    frequencies = graph.constant(base ** (-np.arange(0, width, 2) / width))
+    position = module.position
+    width = module.d_head if position.width is None else position.width
+    frequencies, gain = (graph.constant(np.array(x)) for x in (position.table(width, "cpu").numpy(), position.gain))
+    options = {"interleaved": int(position.layout == "interleaved"), "rotary_embedding_dim": position.width or 0}
     turned = []
     for x, start, num_heads in ((q, graph.node("Sub", n_k, n_q), module.num_heads), (k, zero, module.num_kv_heads)):
         places = graph.node("Range", start, n_k, one)
@@ -96,9 +98,9 @@ def _turned(graph, module, q, k):
         shape = graph.node(
             "Concat", graph.node("Shape", x, start=0, end=2), graph.constant(np.array([width // 2])), axis=0
         )
-        tables = [graph.node("Expand", graph.cast(graph.node(f, phases)), shape) for f in ("Cos", "Sin")]
-        interleaved = int(module.position.layout == "interleaved")
-        turned.append(graph.node("RotaryEmbedding", x, *tables, interleaved=interleaved, num_heads=num_heads))
+        tables = [graph.cast(graph.node("Mul", graph.node(f, phases), gain)) for f in ("Cos", "Sin")]
+        tables = [graph.node("Expand", table, shape) for table in tables]
+        turned.append(graph.node("RotaryEmbedding", x, *tables, num_heads=num_heads, **options))
     return turned
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from compare import assert_equal
 from exact import assert_same_function
 from mha import masks
-from mha.nn import AfterPosition, Rotary, attention, to_onnx
+from mha.nn import AfterPosition, Rotary, RotaryFrequencies, attention, to_onnx
 from naming import named
 from nn.layers import draw, layer
 
@@ -33,6 +33,8 @@ OPTIONS = {
 TURNED = {
     "rotary": {"position": Rotary(base=100.0), "num_kv_heads": 2},
     "interleaved": {"position": Rotary(layout="interleaved")},
+    "partial": {"position": Rotary(width=2), "num_kv_heads": 2},
+    "yarn": {"position": RotaryFrequencies((1.0, 0.1), layout="interleaved", gain=1.3)},
     "qk_norm": {"position": Rotary(), "qk_norm": partial(nn.RMSNorm, eps=1e-3), "num_kv_heads": 3},
     "norm last": {"position": Rotary(), "qk_norm": AfterPosition(nn.RMSNorm)},
 }

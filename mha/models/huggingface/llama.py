@@ -19,13 +19,12 @@ def convert(layer, *, layout="half"):
 
 def turned_pair(layer, embedding, mask, layout, **options):
     """Pair a layer of the Llama kind with ours; `embedding` names the class of its rotation."""
-    turn, double = rotation(layer, embedding, layout), double_copy(layer)
+    turn, double = rotation(layer, embedding, layer.head_dim, layout), double_copy(layer)
     q, k, v, out = map(of_linear, (layer.q_proj, layer.k_proj, layer.v_proj, layer.o_proj))
     num_heads, num_kv_heads = (x.shape[0] // layer.head_dim for x, _ in (q, k))
     if layout == "interleaved":
         q, k = interleaved(q, num_heads), interleaved(k, num_kv_heads)
     options |= {"num_heads": num_heads, "position": turn.position, "dropout": layer.attention_dropout}
-    options |= {} if turn.gain == 1.0 else {"scale": layer.scaling * turn.gain**2}
 
     def theirs(x, hide):
         return double(x, position_embeddings=turn.embeddings(x), attention_mask=hide)[0]

@@ -11,14 +11,13 @@ __all__ = ["Rotation", "rotation"]
 
 
 class Rotation(NamedTuple):
-    """A position scheme, what it does to the scale, and the angles as the layers there take them."""
+    """A position scheme, and the angles as the layers there take them."""
 
     position: Rotary | RotaryFrequencies
-    gain: float  # of queries and of keys: the scores grow by its square
     embeddings: object  # (x) -> (cos, sin)
 
 
-def rotation(layer, embedding, layout="half"):
+def rotation(layer, embedding, d_head, layout="half"):
     """Return the `Rotation` of a layer, whose own module names the class `embedding` that makes its angles."""
     rope = layer.config.rope_parameters
     if any(kind in rope["rope_type"] for kind in ("dynamic", "longrope")):
@@ -27,13 +26,15 @@ def rotation(layer, embedding, layout="half"):
         )
     modules = (sys.modules[kind.__module__] for kind in type(layer).__mro__)
     theirs = next(getattr(module, embedding) for module in modules if hasattr(module, embedding))(layer.config)
+    turning = 2 * len(theirs.inv_freq)
+    width = None if turning == d_head else turning
     if rope["rope_type"] == "default":
-        position = Rotary(base=float(rope["rope_theta"]), layout=layout)
+        position = Rotary(float(rope["rope_theta"]), layout, width)
     else:
-        position = RotaryFrequencies(tuple(theirs.inv_freq.double().tolist()), layout=layout)
+        position = RotaryFrequencies(theirs.inv_freq.double(), layout, width, float(theirs.attention_scaling))
 
     def embeddings(x):
         cos, sin = theirs(x.float(), torch.arange(x.shape[-2], device=x.device)[None])
         return cos.to(x.dtype), sin.to(x.dtype)
 
-    return Rotation(position, float(theirs.attention_scaling), embeddings)
+    return Rotation(position, embeddings)

@@ -1,9 +1,9 @@
 """Our layer around the projections of another, each a pair of a weight (d_out, d_in) and a bias or None."""
 
 import torch
-from einops import rearrange
 
 from mha.nn.heads import MultiHeadAttention
+from mha.nn.rotary import interleaved_order
 
 __all__ = ["interleaved", "layer_around", "of_linear"]
 
@@ -38,8 +38,8 @@ def layer_around(q, k, v, out, *, num_heads, **options):
     return made
 
 
-def interleaved(projection, num_heads):
-    """Return a projection of queries or keys whose pairs (c, c + d/2) have become neighbours (2c, 2c + 1)."""
-    return tuple(
-        None if x is None else rearrange(x, "(h two c) ... -> (h c two) ...", h=num_heads, two=2) for x in projection
-    )
+def interleaved(projection, num_heads, width=None):
+    """Return a projection of queries or keys whose pairs (c, c + width/2) have become neighbours (2c, 2c + 1)."""
+    weight = projection[0]
+    order = interleaved_order(num_heads, len(weight) // num_heads, width=width, device=weight.device)
+    return tuple(None if x is None else x[order] for x in projection)

@@ -3,7 +3,9 @@
 import torch
 import transformers
 from transformers.models.bert.modeling_bert import BertAttention
+from transformers.models.bloom.modeling_bloom import BloomAttention
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
+from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXAttention
 from transformers.models.gpt_oss.modeling_gpt_oss import GptOssAttention
 from transformers.models.llama.modeling_llama import LlamaAttention
 from transformers.models.t5.modeling_t5 import T5Attention
@@ -24,6 +26,11 @@ def bert(kind=BertAttention, causal=False, cross=False, **options):
     return drawn(kind(config, is_causal=causal, layer_idx=0, is_cross_attention=cross))
 
 
+def bloom(kind=BloomAttention, **options):
+    sizes = {"hidden_size": 18, "n_head": 3, "vocab_size": 11, "hidden_dropout": 0.0}
+    return drawn(kind(transformers.BloomConfig(**sizes | options), layer_idx=0))
+
+
 def gpt2(kind=GPT2Attention, **options):
     sizes = {"n_embd": 18, "n_head": 3, "vocab_size": 11, "n_positions": 32}
     return drawn(kind(transformers.GPT2Config(**sizes | options), layer_idx=2))
@@ -37,6 +44,12 @@ def gpt_oss(kind=GptOssAttention, sliding=False, **options):
     config = transformers.GptOssConfig(**GROUPED | {"sliding_window": 5, "rope_parameters": YARN} | options)
     config.layer_types = ["sliding_attention" if sliding else "full_attention"]
     return drawn(kind(config, layer_idx=0))
+
+
+def gpt_neox(kind=GPTNeoXAttention, **options):
+    sizes = {"hidden_size": 18, "num_attention_heads": 3, "intermediate_size": 7, "vocab_size": 11}
+    rope = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.7}
+    return drawn(kind(transformers.GPTNeoXConfig(**sizes | {"rope_parameters": rope} | options), layer_idx=0))
 
 
 def vit(kind=ViTAttention, **options):

@@ -1,5 +1,6 @@
 """Every family converts with a receipt; a layer that computes anything else is refused."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,6 +21,8 @@ FAMILIES = {
     "bert": layers.bert,
     "bert decoder": partial(layers.bert, causal=True),
     "bert cross": partial(layers.bert, cross=True),
+    "bloom": layers.bloom,
+    "bloom, six heads": partial(layers.bloom, n_head=6),
     "gpt2": layers.gpt2,
     "gpt2, scaled by layer": partial(layers.gpt2, scale_attn_by_inverse_layer_idx=True),
     "gpt2, not scaled": partial(layers.gpt2, scale_attn_weights=False),
@@ -33,6 +36,8 @@ FAMILIES = {
     "gpt-oss": layers.gpt_oss,
     "gpt-oss, sliding": partial(layers.gpt_oss, sliding=True),
     "gpt-oss, default rope": partial(layers.gpt_oss, rope_parameters={"rope_type": "default", "rope_theta": 1000.0}),
+    "gpt-neox": layers.gpt_neox,
+    "gpt-neox, no biases": partial(layers.gpt_neox, attention_bias=False),
     "vit": layers.vit,
     "vit, no biases before": partial(layers.vit, qkv_bias=False),
     "t5 encoder": layers.t5,
@@ -57,7 +62,7 @@ def test_every_family_converts(family):
     assert from_hf(layer.train())[0].training
 
 
-@pytest.mark.parametrize("make", [layers.llama, layers.gpt_oss])
+@pytest.mark.parametrize("make", [layers.llama, layers.gpt_neox, layers.gpt_oss])
 def test_the_pairs_of_the_rotation_can_be_neighbours(make):
     """candle#2503, transformers#25199: two layouts of one function, told apart by the rows of q_proj and k_proj."""
     half, receipt = from_hf(make())
@@ -74,7 +79,7 @@ def test_what_the_options_became():
     assert module.sinks.shape == (6,)
     assert isinstance(module.position, RotaryFrequencies)
     gain = 0.1 * np.log(4.0) + 1.0  # YaRN scales queries and keys alike
-    assert abs(module.scale - 6**-0.5 * gain**2) < 1e-12
+    assert abs(module.position.gain - gain) < 1e-12
     n = np.arange(19)
     window = sliding_window_overlay(5)(0, 0, n[:, None], n) & (n <= n[:, None])
     assert_equal(receipt.mask.dense(19, 19), window)
@@ -121,6 +126,17 @@ def test_frequencies_that_change_with_the_length_are_refused(kind):
     layer.config.rope_parameters["rope_type"] = kind
     with pytest.raises(ValueError, match=f"rope_type is {kind}: its frequencies change with the length"):
         from_hf(layer)
+
+
+@pytest.mark.parametrize("fault", [{"width": None}, {"width": 2}, {"layout": "interleaved"}], ids=str)
+def test_another_width_of_the_rotation_is_seen(fault):
+    """GPT-NeoX turns the first four coordinates of six, in pairs of their own."""
+    module, receipt = from_hf(layers.gpt_neox())
+    assert module.position == Rotary(base=10000.0, width=4)
+    x = torch.randn(2, 7, 18, generator=torch.Generator().manual_seed(1))
+    right = module(x, mask=receipt.mask)
+    module.position = replace(module.position, **fault)
+    assert (module(x, mask=receipt.mask) - right).abs().max() > 1e-2
 
 
 def test_a_subclass_of_another_module_is_its_family():
