@@ -1,0 +1,59 @@
+"""`mha.nn.linear.nystrom` against the attention of transformers' Nystromformer."""
+
+import pytest
+import torch
+from transformers import NystromformerConfig
+from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
+
+from compare import assert_equal
+from mha import nn
+
+
+def theirs(heads=1):
+    """Return a layer with weights of standard deviation 0.3."""
+    torch.manual_seed(0)
+    config = NystromformerConfig(
+        hidden_size=5 * heads,
+        num_attention_heads=heads,
+        num_landmarks=4,
+        segment_means_seq_len=12,
+        inv_coeff_init_option=False,
+    )
+    layer = NystromformerSelfAttention(config).double().eval()
+    layer.conv_kernel_size = None  # leave out the convolution of the values that is added
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return layer
+
+
+def heads(layer, x):
+    """Return q, k, v of the layer."""
+    made = (
+        linear(x).unflatten(-1, (layer.num_attention_heads, -1)) for linear in (layer.query, layer.key, layer.value)
+    )
+    return [x.transpose(1, 2) for x in made]
+
+
+@torch.no_grad()
+def test_one_head_of_one_sample_is_theirs():
+    """One matrix at a time, for theirs divides by the largest column sum of the whole batch."""
+    layer, x = theirs(), torch.randn(1, 12, 5, dtype=torch.float64)
+    expected = layer(x)[0]
+    found = nn.Nystrom(4)(*heads(layer, x)).transpose(1, 2).flatten(2)
+    assert_equal(found, expected, atol=1e-6)  # their q and k are divided by √√d each, ours by √d: rounding grows in Z
+    with pytest.raises(AssertionError):
+        assert_equal(nn.Nystrom(3)(*heads(layer, x)).transpose(1, 2).flatten(2), expected, atol=1e-6)
+
+
+@torch.no_grad()
+def test_theirs_lets_samples_depend_on_each_other():
+    """With each matrix's own column sum, the option "exact" of their code, heads and samples agree with ours."""
+    layer, x = theirs(heads=3), torch.randn(2, 12, 15, dtype=torch.float64)
+    found = nn.Nystrom(4)(*heads(layer, x)).transpose(1, 2).flatten(2)
+    with pytest.raises(AssertionError):
+        assert_equal(found, layer(x)[0], atol=1e-6)
+    assert_equal(found[:1], nn.Nystrom(4)(*heads(layer, x[:1])).transpose(1, 2).flatten(2), atol=1e-12)
+    with pytest.raises(AssertionError):
+        assert_equal(layer(x)[0][:1], layer(x[:1])[0], atol=1e-6)
+    layer.init_option = "exact"
+    assert_equal(found, layer(x)[0], atol=1e-6)
