@@ -1,0 +1,67 @@
+"""What becomes of a rotary model behind the length of its training, and what do slower pairs change?
+
+    python benchmarks/rotary_lengths.py
+
+SmolLM2 was trained on texts of up to 8,192 tokens. It reads a longer passage of Moby Dick from one end to the other,
+with the frequencies of its training and with those of each method for twice the length. Nothing is trained.
+"""
+
+import time
+
+import torch
+import torch.nn.functional as F
+from provenance import save
+
+from mha import nn
+from mha.data import load, pretrained
+
+TRAINED, TOKENS, CHUNK, FACTOR = 8192, 12288, 1024, 2.0
+
+
+def schemes(base, width):
+    """Return the position scheme of each method."""
+    plain = nn.rotary_frequencies(width, base)
+    slowed = {
+        "as trained": plain,
+        "interpolated": nn.interpolated_frequencies(plain, FACTOR),
+        "NTK": nn.ntk_frequencies(plain, FACTOR),
+        "Llama 3": nn.llama3_frequencies(plain, FACTOR, TRAINED),
+        "YaRN": nn.yarn_frequencies(plain, FACTOR, TRAINED),
+    }
+    gain = {"YaRN": nn.yarn_gain(FACTOR)}
+    return {name: nn.RotaryFrequencies(table, gain=gain.get(name, 1.0)) for name, table in slowed.items()}
+
+
+@torch.inference_mode()
+def losses(model, tokens):
+    """Return the mean loss in nats of each chunk, behind all that came before."""
+    caches, found = model.caches(), []
+    for start in range(0, len(tokens) - 1, CHUNK):
+        chunk = tokens[start : start + CHUNK + 1]
+        logits, caches = model.step(chunk[None, :-1], caches)
+        found.append(round(float(F.cross_entropy(logits[0].float(), chunk[1:])), 4))
+    return found
+
+
+def main():
+    torch.set_num_threads(1)
+    known = pretrained("smollm2")
+    model = known.model.eval().to(torch.bfloat16)
+    text = "\n".join(row["text"] for row in load("moby_dick"))
+    tokens = known.encode(text[200_000:280_000])[0, : TOKENS + 1]
+    assert len(tokens) == TOKENS + 1
+    by_method = {}
+    setting = {"model": "smollm2", "text": "moby_dick", "trained": TRAINED, "tokens": TOKENS, "chunk": CHUNK}
+    setting |= {"factor": FACTOR, "dtype": "bfloat16, rotation in float32"}
+    attention = model.blocks[0].attention
+    for name, scheme in schemes(attention.position.base, attention.d_head).items():
+        for block in model.blocks:
+            block.attention.position = scheme
+        start = time.process_time()
+        by_method[name] = losses(model, tokens)
+        print(f"{name}: {by_method[name]} ({time.process_time() - start:.0f} s)", flush=True)
+        save("rotary_lengths", {"setting": setting, "loss_in_nats": by_method}, note="one passage, nothing trained")
+
+
+if __name__ == "__main__":
+    main()
