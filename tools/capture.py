@@ -249,7 +249,7 @@ def minilm_positions():
     directions = table / np.linalg.norm(table, axis=-1, keepdims=True)
     cosines = directions @ directions.T
     starts = np.array([0, 1, 2, 8, 64, 200, 400, 500])
-    means = np.array([_mean_state(model, numbers, start) for start in starts])
+    means, kept = (np.array([_mean_state(model, numbers, n, first) for n in starts]) for first in (0, 1))
     arrays = {
         "norms": np.linalg.norm(table, axis=-1).astype(np.float16),
         "spectrum": spectrum.astype(np.float32),
@@ -258,6 +258,7 @@ def minilm_positions():
         "by_distance": np.array([cosines.diagonal(k).mean() for k in range(65)], np.float32),
         "starts": starts.astype(np.int32),
         "alike": (means @ means[0]).astype(np.float32),
+        "alike_kept": (kept @ means[0]).astype(np.float32),
     }
     about = {
         "model": model.describe(),
@@ -271,17 +272,18 @@ def minilm_positions():
             "by_distance": "mean cosine of two positions 0 to 64 apart",
             "starts": "position of the sentence's first token",
             "alike": "cosine of the sentence's mean state at each start with that at start 0",
+            "alike_kept": "the same with the start token kept at position 0",
         },
     }
     return model.tokens(numbers[0]), arrays, about
 
 
 @torch.no_grad()
-def _mean_state(model, numbers, start):
-    """Return the mean last state, of length 1, with the tokens at positions from `start` on."""
+def _mean_state(model, numbers, start, first):
+    """Return the mean last state, of length 1, with the tokens from the `first` on moved by `start` positions."""
     table, n = model.model.positions.weight, numbers.shape[-1]
     kept = table[:n].clone()
-    table[:n] = table[start : start + n].clone()
+    table[first:n] = table[start + first : start + n].clone()
     mean = model.model(numbers)[0].mean(0).numpy()
     table[:n] = kept
     return mean / np.linalg.norm(mean)
