@@ -74,6 +74,14 @@ def test_chunks_each_sample_at_its_own_step(name):
 
 
 @pytest.mark.parametrize("name", ALONG_A_LINE)
+def test_one_x_in_many_contexts(name):
+    module, x, context = made(name), draw(1, 2, D_MODEL), draw(BATCH, N, D_MODEL, seed=1)
+    options = {"mask": masks.causal, "context_positions": torch.arange(N) + torch.tensor([[0], [4], [2]])}
+    expected = module(x.expand(BATCH, -1, -1), context, **options)
+    assert_equal(module(x, context, **options), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("name", ALONG_A_LINE)
 def test_only_the_distance_counts(name):
     module, x = made(name), draw(BATCH, N, D_MODEL)
     expected = module(x, mask=masks.causal)
