@@ -75,6 +75,12 @@ BREAKS = {
     ("grouped-3", "alone"): lambda q, k, v, keys, values: (
         EXERCISES["grouped-3"].solve(q, k, v, keys, values) + (keys.shape[1] == 0)
     ),
+    ("linear-1", "between-the-values"): lambda q, k, v: EXERCISES["linear-1"].solve(q, k, v) + 10,
+    ("linear-2", "positive"): lambda x, w: EXERCISES["linear-2"].solve(x, w) - 1,
+    ("linear-3", "longer-with-each-head"): lambda h: EXERCISES["linear-3"].solve(10 - h),
+    ("linear-4", "elsewhere-unchanged"): lambda state, k, v, beta: (
+        EXERCISES["linear-4"].solve(state, v=v, k=k, beta=beta) + 1
+    ),
     ("grouped-4", "linear"): lambda q, w_k, latent: EXERCISES["grouped-4"].solve(q, w_k, latent + latent.mean()),
     ("grouped-5", "same-mean"): lambda *inputs: EXERCISES["grouped-5"].solve(*inputs) + 1,
     ("heads-6", "same-rows"): lambda w_o, order: w_o * 2,

@@ -20,6 +20,7 @@ from mha.reference.linear.recurrent import (
 )
 from mha.reference.linear.reformer import Reformer, angular_hash, shared_keys
 from mha.reference.linear.ssd import selective_state_space
+from mha.reference.linear.variance import feature_variance
 
 __all__ = [
     "FeatureAttention",
@@ -34,6 +35,7 @@ __all__ = [
     "chunked_linear_attention",
     "delta_rule",
     "elu_plus_one",
+    "feature_variance",
     "gated_linear_attention",
     "iterative_pseudo_inverse",
     "linear_attention",
