@@ -60,9 +60,9 @@ def test_the_formula_of_the_paper(causal):
     assert_equal(core(q, k, v, **options), expected, atol=1e-12)
     with pytest.raises(AssertionError):  # planted: the queries alone are scaled, by the root
         assert_equal(core(q, k, v, **options), formula(q * D**-0.25, k, v, core.directions, see), atol=1e-12)
-    with pytest.raises(AssertionError):  # planted: the denominator of all keys
-        planted = formula(q * D**-0.25, k * D**-0.25, v, core.directions, 1.0)
-        assert_equal(core(q, k, v, mask=masks.causal), planted, atol=1e-12)
+    planted = formula(q * D**-0.25, k * D**-0.25, v, core.directions, np.tri(11) + 1)
+    with pytest.raises(AssertionError):  # planted: the future counts too, with half the weight
+        assert_equal(core(q, k, v, **options), planted, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [0.7, -0.7, 0.0])
