@@ -20,7 +20,7 @@ def relative_buckets(
 
     Half of the buckets hold one distance each; the others hold ranges that grow like powers, and the last holds all
     from `max_distance` on. With `bidirectional` half of all buckets are for keys ahead; without it, keys ahead share
-    the bucket 0 with the key at the query itself.
+    the bucket 0 with the key at the query itself.   Book: {eq}`relative-buckets`.
     """
     ahead = num_buckets // 2 * (distances > 0) if bidirectional else 0
     far = distances.abs() if bidirectional else (-distances).clamp(min=0)
@@ -45,7 +45,7 @@ def relative_bias(
 class RelativeBias(nn.Module):
     """A position scheme for `MultiHeadAttention(position=...)`, as in T5: scores gain by distance, head by head.
 
-    Layers may share one. `weight` is (num_buckets, num_heads) and begins at zero.
+    Layers may share one. `weight` is (num_buckets, num_heads) and begins at zero.   Book: {eq}`relative-bias`.
     """
 
     def __init__(self, num_heads, *, num_buckets=32, max_distance=128, bidirectional=True, device=None, dtype=None):

@@ -12,6 +12,8 @@ def alibi_slopes(num_heads) -> "Float[Array, ' h']":
 
     Any other number has the slopes of the power below it, then every second one of the doubled power. That is the
     authors' code and what checkpoints use; the sentence of the paper, one geometric series for any h, is not.
+
+    Book: {eq}`alibi-slopes`.
     """
     num_heads = count("num_heads", num_heads, least=1)
     power = 2 ** (num_heads.bit_length() - 1)
@@ -25,6 +27,8 @@ def alibi_bias(
     """Return −slope · |j − i| for each head.
 
     On the keys that a causal mask shows it is the paper's slope · (j − i); keys ahead are as far as those behind.
+
+    Book: {eq}`alibi`.
     """
     slopes = shapes.float64("slopes", slopes)
     return -slopes[:, None, None] * np.abs(distances(q_positions, k_positions))[..., None, :, :]

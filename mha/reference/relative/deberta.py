@@ -25,7 +25,7 @@ def disentangled_bias(
     The tables have 2s rows a head, for the distances −s to s − 1, query minus key; with `max_distance` far ones share
     rows, as `log_buckets` tells. Both terms read the row of i − j, as the released code and its checkpoints do; with
     `paper_sign` the second reads that of j − i, as the paper says. The scale of the paper is 1/√(3d), for three
-    terms: give it to q·k too.
+    terms: give it to q·k too.   Book: {eq}`disentangled`.
     """
     q, num_heads = shapes.float64("q", q), q.shape[-3]
     tables = shapes.float64("position_keys", position_keys), shapes.float64("position_queries", position_queries)

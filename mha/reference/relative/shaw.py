@@ -21,6 +21,8 @@ def shaw_bias(
     """Return scale · q·a, where a is the row of the table for the distance of the pair.
 
     The 2K + 1 rows are for the distances −K to K, key minus query, and the outermost for all beyond them too.
+
+    Book: {eq}`shaw`.
     """
     q = shapes.float64("q", q)
     vectors = rows_by_distance(table, q_positions, k_positions)

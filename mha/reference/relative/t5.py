@@ -13,7 +13,7 @@ def relative_buckets(distances: "Int[Array, '*b']", *, num_buckets=32, max_dista
 
     Half of the buckets hold one distance each; the others hold ranges that grow like powers, and the last holds all
     from `max_distance` on. With `bidirectional` half of all buckets are for keys ahead; without it, keys ahead share
-    the bucket 0 with the key at the query itself.
+    the bucket 0 with the key at the query itself.   Book: {eq}`relative-buckets`.
     """
     distances = np.asarray(distances)
     ahead = num_buckets // 2 * (distances > 0) if bidirectional else 0
@@ -27,7 +27,10 @@ def relative_buckets(distances: "Int[Array, '*b']", *, num_buckets=32, max_dista
 def relative_bias(
     table: "Float[Array, 'buckets h']", q_positions: "Int[Array, '*b i']", k_positions: "Int[Array, '*b j']", **options
 ) -> "Float[Array, '*b h i j']":
-    """Return what each head adds to the score of each pair: the entry of its bucket. `options`: `relative_buckets`."""
+    """Return what each head adds to the score of each pair: the entry of its bucket.   Book: {eq}`relative-bias`.
+
+    `options` are those of `relative_buckets`.
+    """
     table = shapes.float64("table", table)
     buckets = relative_buckets(distances_of(q_positions, k_positions), num_buckets=len(table), **options)
     return np.moveaxis(table[buckets], -1, -3)

@@ -22,7 +22,7 @@ def transformer_xl_bias(
     """Return scale · (u·k_j + (q_i + v)·r_{i−j}), what the scheme adds to scale · q_i·k_j.
 
     r is the sinusoid of the distance, query minus key, projected by `w_r`. u asks each key for what it is whatever the
-    query, v asks each distance.
+    query, v asks each distance.   Book: {eq}`transformer-xl`.
     """
     q = shapes.float64("q", q)
     num_heads, d_head = q.shape[-3], q.shape[-1]
