@@ -40,6 +40,11 @@ def every_option(architecture, width):
     backward(architecture, width, mask, bias=bias, sinks=sinks, softcap=30.0, dropout=Dropout(0.1, 7))
 
 
+def learned_bias(architecture, width):
+    bias = torch.zeros(4, 301, 301, dtype=tensors(architecture, width)[0].dtype, requires_grad=True)
+    backward(architecture, width, bias=bias)
+
+
 def stats(architecture, width):
     kernels.attention_stats(*tensors(architecture, width), mask=masks.causal)
 
@@ -66,5 +71,16 @@ def linear(architecture, width):
 
 
 CALLS = {
-    f.__name__: f for f in (forward, forward_without_mask, backward, every_option, stats, decode, decode_drafts, linear)
+    f.__name__: f
+    for f in (
+        forward,
+        forward_without_mask,
+        backward,
+        every_option,
+        learned_bias,
+        stats,
+        decode,
+        decode_drafts,
+        linear,
+    )
 }
