@@ -31,7 +31,7 @@ def test_they_compile(architecture, d, causal):
         backward(q, k, v, out, lse, q, **options)
     assert [launch.kernel for launch in launches] == ["forward_kernel", "dkdv_kernel", "dq_kernel"]
     for launch in launches:
-        assert launch.shared <= SHARED_MEMORY[architecture]
+        assert launch.shared <= SHARED_MEMORY[86 if architecture >= 80 else 75]  # of the smallest card
         if architecture >= 80:
             assert launch.count("mma.sync") + launch.count("tcgen05") > 0
             assert (launch.spills, launch.stack) == (0, 0)
