@@ -10,6 +10,8 @@ from compare import assert_equal
 from linear_calls import draw_delta, draw_gated
 from mha import reference
 
+pytestmark = pytest.mark.skipif(onnx.defs.onnx_opset_version() < 27, reason="the operator comes with opset 27")
+
 (Q, K, V, BETA), OPTIONS = draw_delta(13)
 GATE = draw_gated(13)[0][3]
 STATE, DECAY = OPTIONS["both"].values()
