@@ -13,8 +13,10 @@ from mha.widgets.flash import Flash
 from mha.widgets.head_maps import HeadMaps
 from mha.widgets.heads import Heads
 from mha.widgets.lookup import Lookup
+from mha.widgets.masks import Masks
 from mha.widgets.phases import Phases
 from mha.widgets.rounding import Rounding
+from mha.widgets.slopes import Slopes
 from mha.widgets.tiles import Tiles
 
 __all__ = [
@@ -25,8 +27,10 @@ __all__ = [
     "HeadMaps",
     "Heads",
     "Lookup",
+    "Masks",
     "Phases",
     "Rounding",
+    "Slopes",
     "Tiles",
     "Widget",
 ]
