@@ -287,10 +287,10 @@ def check_log_buckets(span, max_distance):
     """Raise unless distances up to `max_distance` have fewer rows than they are, some of them to share."""
     if max_distance is None:
         return
-    if not (span >= 4 and max_distance > span // 2 + 1):
+    if not (span >= 4 and span % 2 == 0 and max_distance > span // 2 + 1):
         raise ValueError(
-            f"span is {span} and max_distance is {max_distance}: expected a span of at least 4 and a max_distance of "
-            "more than span/2 + 1, for the distances in between to share rows"
+            f"span is {span} and max_distance is {max_distance}: expected an even span of at least 4 and a "
+            "max_distance of more than span/2 + 1, for the distances in between to share rows"
         )
 
 
@@ -438,6 +438,21 @@ def check_blocks(q, k, v, gates, block_size, num_blocks, *, mask=None, scale=Non
         check_library(q=q, gates=gates)
         check_shape("gates", gates, (*gates.shape[:-3], call.num_heads, call.n_q, 2))
     return call
+
+
+def check_talking_heads(q, k, v, before, after, **options):
+    """Raise unless these make a call of talking-heads attention."""
+    call = check(q, k, v, **options)
+    check_library(q=q, before=before, after=after)
+    for name, x in {"before": before, "after": after}.items():
+        check_shape(name, x, (call.num_heads, call.num_heads))
+    return call
+
+
+def check_halves(q):
+    """Raise unless each vector is two of equal width, one for each map of differential attention."""
+    if q.shape[-1] % 2:
+        raise ValueError(f"q has width {q.shape[-1]}: expected an even width, for each half makes a map of its own")
 
 
 def refuse(form, **options):

@@ -50,7 +50,9 @@ def table_rows(distances: "Int[Tensor, '*b']", span, max_distance=None) -> "Int[
     """Return the row of each distance in a table of 2 · span rows."""
     shapes.check_log_buckets(span, max_distance)
     if max_distance is not None:
-        distances = log_buckets(distances, span, max_distance)
+        different = torch.arange(-max_distance, max_distance + 1, device=distances.device)
+        buckets = log_buckets(different, span, max_distance)
+        distances = buckets[distances.clamp(-max_distance, max_distance) + max_distance]
     return (distances + span).clamp(0, 2 * span - 1)
 
 

@@ -3,12 +3,12 @@
 import math
 
 import torch
-from einops import rearrange
 from torch import nn
 
 from mha.integers import count
 from mha.nn import checks
 from mha.nn.relative.pairs import distances as distances_of
+from mha.nn.relative.pairs import pick
 
 __all__ = ["RelativeBias", "relative_bias", "relative_buckets"]
 
@@ -34,12 +34,18 @@ def relative_bias(
     table: "Float[Tensor, 'buckets h']",
     q_positions: "Int[Tensor, '*b i']",
     k_positions: "Int[Tensor, '*b j']",
-    **options,
+    *,
+    max_distance=128,
+    bidirectional=True,
 ) -> "Float[Tensor, '*b h i j']":
-    """Return what each head adds to the score of each pair: the entry of its bucket. `options`: `relative_buckets`."""
+    """Return what each head adds to the score of each pair: the entry of its bucket, as `relative_buckets` has it."""
     checks.tensors(table=table)
-    buckets = relative_buckets(distances_of(q_positions, k_positions), num_buckets=len(table), **options)
-    return rearrange(table[buckets], "... i j h -> ... h i j")
+    distances = distances_of(q_positions, k_positions)
+    different = torch.arange(-max_distance, max_distance + 1, device=table.device)  # beyond, all are in the last bucket
+    options = {"num_buckets": len(table), "max_distance": max_distance, "bidirectional": bidirectional}
+    entries = table[relative_buckets(different, **options)].mT.unsqueeze(-2)
+    rows = distances.clamp(-max_distance, max_distance) + max_distance
+    return pick(entries.expand(-1, distances.shape[-2], -1), rows)
 
 
 class RelativeBias(nn.Module):
