@@ -142,7 +142,7 @@ def _summaries(call, k, block_size):
     whole = there & (first + block_size <= positions + 1 if causal else torch.ones_like(positions, dtype=torch.bool))
     own = there & causal & (first == positions // block_size * block_size)
     every = *call.batch_shape, 1, call.n_q, len(first)
-    whole, own = (x.expand(every).reshape(-1, *every[-3:]) for x in (whole, own))
+    whole, own = (x.expand(every).reshape(call.batch, *every[-3:]) for x in (whole, own))
     return pooled_blocks(k, block_size, lengths=lengths), whole, own
 
 

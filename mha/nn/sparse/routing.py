@@ -162,11 +162,11 @@ def _members(x, centroids, size, lengths):
 def _gathered(x, slots):
     """Take rows of x (b, h, n, d) by slots (b, h, c, w) into heads of their own: (b, h · c, w, d)."""
     rows = x.gather(-2, slots.flatten(-2)[..., None].expand(-1, -1, -1, x.shape[-1]))
-    return rows.reshape(x.shape[0], -1, slots.shape[-1], x.shape[-1])
+    return rows.reshape(x.shape[0], slots.shape[1] * slots.shape[2], slots.shape[3], x.shape[-1])
 
 
 def _returned(rows, slots, n):
     """Add rows (b, h · c, w, e) to where they come from: (b, h, n, e)."""
-    flat = rows.reshape(*slots.shape[:2], -1, rows.shape[-1])
-    where = slots.flatten(-2)[..., None].expand_as(flat)
+    where = slots.flatten(-2)[..., None].expand(-1, -1, -1, rows.shape[-1])
+    flat = rows.reshape(where.shape)
     return flat.new_zeros(*slots.shape[:2], n, rows.shape[-1]).scatter_add(-2, where, flat)

@@ -47,7 +47,8 @@ def chosen_blocks(
     q, k = (np.broadcast_to(x, (*call.batch_shape, *x.shape[-3:])) for x in (q, k))
     pooled, whole, own = summaries(call, k, block_size)
     weights = attention_weights(q, pooled, mask=whole, scale=scale)
-    by_group = weights.reshape(*weights.shape[:-3], call.num_kv_heads, -1, *weights.shape[-2:]).sum(-3)
+    heads = call.num_kv_heads, call.num_heads // call.num_kv_heads
+    by_group = weights.reshape(*weights.shape[:-3], *heads, *weights.shape[-2:]).sum(-3)
     whole, own = (x.reshape(*call.batch_shape, 1, *x.shape[-2:]) for x in (whole, own))
     worth = np.where(own, np.inf, np.where(whole, by_group, -np.inf))
     order = np.argsort(-worth, axis=-1, kind="stable")[..., :num_blocks]
