@@ -7,6 +7,13 @@ except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(hint, name=missing.name) from None
 
 from mha.nn.cache import Cache, cached_attention
+from mha.nn.differential import (
+    DifferentialAttention,
+    difference_weight,
+    differential_attention,
+    normed_heads,
+    starting_weight,
+)
 from mha.nn.dot_product import attention, attention_weights
 from mha.nn.grouped import LatentAttention, absorbed_attention, latent_attention, with_pooled_heads
 from mha.nn.heads import MultiHeadAttention, join_heads, split_heads
@@ -75,16 +82,19 @@ from mha.nn.rotary import (
     yarn_gain,
 )
 from mha.nn.row_stats import Stats, attention_stats
+from mha.nn.sigmoid import sigmoid_attention, sigmoid_weights
 from mha.nn.sparse import LongformerAttention, WindowAttention, longformer_attention, window_attention, window_slots
 from mha.nn.sparse.block_selection import BlockSelection, block_selection_attention, chosen_blocks, pooled_blocks
 from mha.nn.sparse.routing import Routing, cluster_members, moved_centroids, routing_attention
 from mha.nn.sparse.top_k import top_k_attention, top_keys
+from mha.nn.talking_heads import TalkingHeads, talking_heads_attention
 
 __all__ = [
     "AfterPosition",
     "Alibi",
     "BlockSelection",
     "Cache",
+    "DifferentialAttention",
     "DisentangledBias",
     "FeatureAttention",
     "GridBias",
@@ -104,6 +114,7 @@ __all__ = [
     "ShawBias",
     "SinusoidalPositions",
     "Stats",
+    "TalkingHeads",
     "TransformerXLBias",
     "WindowAttention",
     "absorbed_attention",
@@ -119,6 +130,8 @@ __all__ = [
     "chosen_blocks",
     "cluster_members",
     "delta_rule",
+    "difference_weight",
+    "differential_attention",
     "disentangled_bias",
     "dynamic_factor",
     "elu_plus_one",
@@ -137,6 +150,7 @@ __all__ = [
     "llama3_frequencies",
     "longformer_attention",
     "moved_centroids",
+    "normed_heads",
     "ntk_frequencies",
     "pooled_blocks",
     "positive_features",
@@ -151,11 +165,15 @@ __all__ = [
     "selective_state_space",
     "shaw_bias",
     "shift_matrix",
+    "sigmoid_attention",
+    "sigmoid_weights",
     "sinusoidal",
     "sinusoidal_2d",
     "softmax_features",
     "split_heads",
     "squared_relu",
+    "starting_weight",
+    "talking_heads_attention",
     "to_onnx",
     "top_k_attention",
     "top_keys",

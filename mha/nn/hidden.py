@@ -8,7 +8,7 @@ import torch
 from mha.nn import formula
 from mha.nn.modes import readable
 
-__all__ = ["Selected", "finite", "harmless", "select"]
+__all__ = ["Selected", "finite", "harmless", "poisoned", "select"]
 
 
 class Selected(NamedTuple):
@@ -28,7 +28,7 @@ def select(q, k, v, see, scale=1.0):
     infinity becomes zero, and each row that sees one is poisoned whole. `v` may be None, where only scores are wanted.
     """
     if not readable(*(x for x in (q, k, v) if x is not None)):
-        return _poisoned(q, k, v, see)
+        return poisoned(q, k, v, see)
     if harmless(q, k, v, scale):
         return Selected(q, k, v)
     seen = _seen(see, k.shape[-3])[..., None]
@@ -43,7 +43,8 @@ def _seen(see, num_kv_heads):
     return by_key.any(-2)
 
 
-def _poisoned(q, k, v, see):
+def poisoned(q, k, v, see):
+    """Return q, k, v with zeros in every key that holds a NaN or an infinity; the rows that see one are NaN whole."""
     bad = ~k.isfinite().all(-1)
     if v is not None:
         bad = bad | ~v.isfinite().all(-1)

@@ -3,6 +3,7 @@
 from mha.options import hinted
 from mha.reference import dot_product
 from mha.reference.cache import Cache, cached_attention, gather_pages, paged_attention
+from mha.reference.differential import difference_weight, differential_attention, normed_heads, starting_weight
 from mha.reference.dot_product import Stats, log_sum_exp, softmax
 from mha.reference.flash import Running, finish, flash_attention, flash_backward, online_softmax, rescaled, start
 from mha.reference.gate import gated
@@ -87,10 +88,12 @@ from mha.reference.rotary import (
     yarn_gain,
 )
 from mha.reference.rounded import Stages, rounded_attention
+from mha.reference.sigmoid import sigmoid_attention, sigmoid_weights
 from mha.reference.sparse import longformer_attention, window_attention, window_slots
 from mha.reference.sparse.block_selection import block_selection_attention, chosen_blocks, pooled_blocks
 from mha.reference.sparse.routing import cluster_members, moved_centroids, routing_attention
 from mha.reference.sparse.top_k import top_k_attention, top_keys
+from mha.reference.talking_heads import talking_heads_attention
 
 attention = hinted(dot_product.attention)
 attention_stats = hinted(dot_product.attention_stats)
@@ -133,6 +136,8 @@ __all__ = [
     "cluster_members",
     "cross_attention",
     "delta_rule",
+    "difference_weight",
+    "differential_attention",
     "disentangled_bias",
     "dynamic_factor",
     "elu_plus_one",
@@ -164,6 +169,7 @@ __all__ = [
     "merge",
     "moved_centroids",
     "multi_head_attention",
+    "normed_heads",
     "ntk_frequencies",
     "online_softmax",
     "paged_attention",
@@ -192,6 +198,8 @@ __all__ = [
     "shaw_bias",
     "shaw_values",
     "shift_matrix",
+    "sigmoid_attention",
+    "sigmoid_weights",
     "sinusoidal",
     "sinusoidal_2d",
     "soft_lookup",
@@ -203,6 +211,8 @@ __all__ = [
     "split_heads",
     "squared_relu",
     "start",
+    "starting_weight",
+    "talking_heads_attention",
     "top_k_attention",
     "top_keys",
     "transformer_xl_bias",
