@@ -2,6 +2,7 @@
 
 Each adapter runs in a process of its own. A package that is missing is an error here: the file holds measurements.
 `python benchmarks/conformance.py ADAPTER …` measures these alone; the others keep what the file says of them.
+`python benchmarks/conformance.py --case NAME …` measures these cases or groups on every adapter, and keeps the rest.
 """
 
 import json
@@ -13,17 +14,20 @@ from pathlib import Path
 
 from provenance import provenance, save, write
 
+from mha.conformance import CASES
 from mha.conformance.adapters import KNOWN, is_installed
+from mha.conformance.report import STATUSES
 from mha.data import result
 
 THREADS = {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
 
 
-def measure(name):
-    """Return the report of one adapter."""
+def measure(name, cases=()):
+    """Return the report of one adapter, on all cases unless some are named."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "report.json")
         command = [sys.executable, "-m", "mha.conformance", name, "--json", file]
+        command += [word for case in cases for word in ("--case", case)]
         subprocess.run(command, stdout=subprocess.DEVNULL, env=os.environ | THREADS, check=False)
         (report,) = json.loads(file.read_text("utf-8"))["adapters"]
     print(name, report["counts"], flush=True)
@@ -39,12 +43,31 @@ def measure_alone(names):
     write("conformance", committed)
 
 
+def measure_cases(cases):
+    """Put the results of these cases into the committed file, in the order of the kit."""
+    committed = result("conformance")
+    for row in committed["adapters"]:
+        found = measure(row["name"], cases)
+        results = row["results"] | found["results"]
+        row["results"] = {name: results[name] for name in CASES if name in results}
+        kept = [one for one in row["differences"] if one["case"] not in found["results"]]
+        row["differences"] = kept + found["differences"]
+        statuses = list(row["results"].values())
+        row["counts"] = {status: statuses.count(status) for status in STATUSES if status in statuses}
+        row["passed"] = "fails" not in statuses and "holds" in statuses
+    committed["cases_measured_later"] = [*committed.get("cases_measured_later", []), provenance() | {"cases": cases}]
+    write("conformance", committed)
+
+
 if __name__ == "__main__":
-    names = sys.argv[1:] or list(KNOWN)
+    by_case = "--case" in sys.argv
+    names = list(KNOWN) if by_case or not sys.argv[1:] else sys.argv[1:]
     missing = [name for name in names if not is_installed(name)]
     if missing:
         sys.exit(f"not installed: {', '.join(missing)}; use make conformance")
-    if sys.argv[1:]:
+    if by_case:
+        measure_cases([word for word in sys.argv[1:] if word != "--case"])
+    elif sys.argv[1:]:
         measure_alone(names)
     else:
         reports = [measure(name) for name in names]

@@ -6,7 +6,7 @@ print(verify(my_attention))
 
 from mha.conformance.adapter import CONVENTIONS, FEATURES, Adapter, adapt
 from mha.conformance.arrays import Jax, NumPy, Torch
-from mha.conformance.case import Call, Case, Finding, Gradient, Refusal, Relation, Value
+from mha.conformance.case import Call, Case, Finding, Gradient, Part, Refusal, Relation, Value
 from mha.conformance.cases import ALL as CASES
 from mha.conformance.cases import GROUPS
 from mha.conformance.report import Report, Result, matrix
@@ -24,6 +24,7 @@ __all__ = [
     "Gradient",
     "Jax",
     "NumPy",
+    "Part",
     "Refusal",
     "Relation",
     "Report",

@@ -25,7 +25,8 @@ ABILITIES = (
     "second-derivative",
     "forward-derivative",
 )
-FEATURES = frozenset(OPTIONS + ABILITIES)
+PARTS = ("alibi-slopes", "distance-buckets", "disentangled", "linear-attention", "linear-average", "delta-rule")
+FEATURES = frozenset(OPTIONS + ABILITIES + PARTS)
 CONVENTIONS = frozenset(
     {
         "true-hides",  # a boolean mask names what is hidden
@@ -39,6 +40,8 @@ CONVENTIONS = frozenset(
         "heads-take-turns",  # query head h reads key head h mod G
         "interleaved",  # rotary pairs are neighbours
         "bias-inside-the-cap",  # scale → bias → softcap
+        "slopes-in-one-series",  # ALiBi's slopes are 2^(−8h/H) for any number of heads
+        "distances-turned",  # the positions' query is looked up at key − query
     }
 )
 
@@ -52,6 +55,12 @@ class Adapter:
     also asks for weights, `stats` a dict of lse, max_logit and entropy, `backward(q, k, v, d_output, **options)` the
     gradients by the name of the input, where the library of arrays cannot differentiate. `dtype` is that in which the
     function is given the numbers; cases about half precision give half precision.
+
+    `parts` are functions beside attention, by the name of the feature: `alibi-slopes(num_heads)`;
+    `distance-buckets(distances, num_buckets, max_distance, bidirectional)`, distances being key − query;
+    `disentangled(q, k, position_keys, position_queries, q_positions, k_positions)`, what DeBERTa adds to the unscaled
+    scores, with tables (heads, 2 · span, width); `linear-attention(q, k, v, state=None, log_decay=None)` and
+    `delta-rule(q, k, v, beta, state=None)`, which return output and last state; `linear-average(q, k, v)`.
     """
 
     name: str
@@ -64,6 +73,7 @@ class Adapter:
     stats: Callable | None = None
     backward: Callable | None = None
     rotate: Callable | None = None
+    parts: Mapping[str, Callable] = field(default_factory=dict)
     conventions: frozenset[str] = frozenset()
     dtype: Any = np.float64
     packages: tuple[str, ...] = ()
@@ -75,6 +85,7 @@ class Adapter:
         check_names("conventions", self.conventions, CONVENTIONS)
         asked = {"weights": self.weights and self.both, "rotate": self.rotate}
         asked |= dict.fromkeys(("lse", "max-logit", "entropy"), self.stats)
+        asked |= {part: self.parts.get(part) for part in PARTS}
         for name, function in asked.items():
             if name in self.supports and function is None:
                 raise ValueError(f"supports names {name!r}, which needs a function beside attend: build an Adapter")

@@ -160,6 +160,22 @@ class Relation(Case):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Part(Case):
+    """What `run(subject)` reads from a function beside attention has these numbers, none above ten in size."""
+
+    run: Callable
+    expected: np.ndarray
+    conventions: Mapping[str, Any] = field(default_factory=dict)
+
+    kind = "value"
+
+    def check(self, subject):
+        got = np.asarray(self.run(subject))
+        unit = subject.rounding(got) if got.dtype.kind == "f" else 0.0
+        return compared(subject, self.expected, got, 128 * unit, self.conventions)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Refusal(Call):
     """The call raises; where `or_value` is given, that number is as good. The mask goes in as it is."""
 

@@ -34,6 +34,15 @@ class Subject:
     def rotate(self, x, positions):
         return self._call(self.adapter.rotate, x, positions=positions)
 
+    def part(self, name, *inputs, item=None, **options):
+        """Return what a function beside attention gives; of several results, the one that `item` counts."""
+
+        def asked(*inputs, **options):
+            found = self.adapter.parts[name](*inputs, **options)
+            return found if item is None else found[item]
+
+        return self._call(asked, *inputs, **options)
+
     def gradients(self, q, k, v, *, d_output, **options):
         """Return the gradients of sum(output · d_output) by the name of the input."""
         if self.adapter.backward is not None:

@@ -16,8 +16,11 @@ from mha.data import result
 COMMITTED = {report["name"]: report for report in result("conformance")["adapters"]}
 SAFE = [case for case in CASES.values() if not case.dangerous]
 DERIVATIVES = {"second-derivative", "forward-derivative"}
+PARTS = {"alibi-slopes", "distance-buckets", "disentangled", "linear-attention", "linear-average", "delta-rule"}
 SAMPLE = [
-    case for group in ("masks", "empty-rows", "hidden-numbers", "causal", "scores", "sinks") for case in GROUPS[group]
+    case
+    for group in ("masks", "empty-rows", "hidden-numbers", "causal", "scores", "sinks", "distances")
+    for case in GROUPS[group]
 ]
 HERE = {
     "torch.sdpa": list(CASES.values()),
@@ -41,7 +44,8 @@ def test_what_ours_do_not_support():
     assert find("mha.reference").supports == FEATURES - DERIVATIVES
     assert find("mha.nn").supports == FEATURES
     assert OURS[-1] == "mha.kernels"
-    assert find("mha.kernels").supports == FEATURES - DERIVATIVES - {"weights", "rotate"}
+    beside = PARTS - {"linear-attention"}
+    assert find("mha.kernels").supports == FEATURES - DERIVATIVES - beside - {"weights", "rotate"}
 
 
 def test_the_committed_file_holds_every_adapter_and_case():

@@ -9,10 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.gemma2 import modeling_gemma2
 from transformers.models.gpt_oss import modeling_gpt_oss
 from transformers.models.llama import modeling_llama
 from transformers.models.llama.configuration_llama import LlamaConfig
+from transformers.models.t5.modeling_t5 import T5Attention
 
 from mha.conformance.adapter import Adapter
 from mha.conformance.adapters.torch_sdpa import merged
@@ -31,8 +33,11 @@ def eager(name):
         weights=lambda *inputs, **options: _eager(*inputs, **options)[1],
         both=lambda *inputs, **options: _eager(*inputs, **options)[0],
         rotate=_rotate,
+        parts={"alibi-slopes": _alibi_slopes, "distance-buckets": _buckets},
         arrays=Torch(),
-        supports=frozenset(COMMON | DERIVATIVES | {"softcap", "sinks", "weights", "rotate"}),
+        supports=frozenset(
+            COMMON | DERIVATIVES | {"softcap", "sinks", "weights", "rotate", "alibi-slopes", "distance-buckets"}
+        ),
         conventions=frozenset({"floats-are-added"}),
         dtype=np.float32,
         packages=("transformers", "torch"),
@@ -86,3 +91,12 @@ def _rotate(x, positions):
     )
     cos, sin = modeling_llama.LlamaRotaryEmbedding(config)(x, positions[None])
     return modeling_llama.apply_rotary_pos_emb(x, x, cos, sin)[0]
+
+
+def _alibi_slopes(num_heads):
+    """BLOOM's, which are what a key gains at position 1."""
+    return build_alibi_tensor(torch.ones(1, 2), num_heads, torch.float32)[:, 0, 1]
+
+
+def _buckets(distances, num_buckets, max_distance, bidirectional):
+    return T5Attention._relative_position_bucket(distances, bidirectional, num_buckets, max_distance)

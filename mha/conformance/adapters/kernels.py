@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from mha import kernels
-from mha.conformance.adapter import FEATURES, Adapter
+from mha.conformance.adapter import FEATURES, PARTS, Adapter
 from mha.conformance.adapters.values import with_masks
 from mha.conformance.arrays import Torch
 
-LACKS = {"weights", "rotate", "second-derivative", "forward-derivative"}
+LACKS = {"weights", "rotate", "second-derivative", "forward-derivative"} | set(PARTS) - {"linear-attention"}
 
 
 def functions(name):
@@ -23,6 +23,7 @@ def functions(name):
         attend=with_masks(_attend),
         as_given=_attend,
         stats=with_masks(lambda *inputs, **options: kernels.attention_stats(*inputs, **options)[1]._asdict()),
+        parts={"linear-attention": lambda *inputs, **options: kernels.linear_attention(*inputs, **options)},
         arrays=Torch("cuda" if on_gpu else "cpu"),
         supports=FEATURES - LACKS,
         dtype=np.float32,

@@ -3,8 +3,8 @@
 import torch
 
 from mha import nn
-from mha.conformance.adapter import FEATURES, Adapter
-from mha.conformance.adapters.values import with_masks
+from mha.conformance.adapter import FEATURES, PARTS, Adapter
+from mha.conformance.adapters.values import parts, with_masks
 from mha.conformance.arrays import Torch
 
 
@@ -18,6 +18,7 @@ def functions(name):
         both=with_masks(lambda q, k, v, **options: nn.attention_stats(q, k, v, **options)[0]),
         stats=with_masks(lambda q, k, v, **options: nn.attention_stats(q, k, v, **options)[1]._asdict()),
         rotate=nn.rotate,
+        parts=parts(nn),
         arrays=Torch(),
         supports=FEATURES,
         packages=("torch",),
@@ -33,7 +34,7 @@ def module(name):
         weights=with_masks(_weights),
         both=with_masks(_attend_beside_weights),
         arrays=Torch(),
-        supports=FEATURES - {"value-width", "lse", "max-logit", "entropy", "rotate"},
+        supports=FEATURES - {"value-width", "lse", "max-logit", "entropy", "rotate"} - set(PARTS),
         packages=("torch",),
     )
 

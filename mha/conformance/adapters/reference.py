@@ -2,7 +2,7 @@
 
 from mha import reference
 from mha.conformance.adapter import FEATURES, Adapter
-from mha.conformance.adapters.values import with_masks
+from mha.conformance.adapters.values import parts, with_masks
 
 
 def functions(name):
@@ -15,6 +15,7 @@ def functions(name):
         both=with_masks(lambda q, k, v, **options: reference.attention_stats(q, k, v, **options)[0]),
         stats=with_masks(lambda q, k, v, **options: reference.attention_stats(q, k, v, **options)[1]._asdict()),
         rotate=reference.rotate,
+        parts=parts(reference),
         backward=with_masks(lambda *inputs, **options: _by_name(reference.attention_backward(*inputs, **options))),
         supports=FEATURES - {"second-derivative", "forward-derivative"},
         packages=("numpy",),

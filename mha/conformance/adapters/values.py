@@ -1,4 +1,4 @@
-"""Our masks are values: `causal`, `window` and `lengths` become one."""
+"""What our floors have in common: masks are values, `causal`, `window` and `lengths` become one; functions by name."""
 
 import functools
 
@@ -19,3 +19,17 @@ def with_masks(function):
         return function(*inputs, mask=functools.reduce(lambda a, b: a & b, given), **options)
 
     return call
+
+
+def parts(floor):
+    """Return the functions of a floor beside attention, as the kit names and calls them."""
+    return {
+        "alibi-slopes": floor.alibi_slopes,
+        "distance-buckets": lambda distances, num_buckets, max_distance, bidirectional: floor.relative_buckets(
+            distances, num_buckets=num_buckets, max_distance=max_distance, bidirectional=bidirectional
+        ),
+        "disentangled": functools.partial(floor.disentangled_bias, scale=1.0),
+        "linear-attention": floor.linear_attention,
+        "linear-average": lambda q, k, v: floor.linear_average(q, k, v)[0],
+        "delta-rule": floor.delta_rule,
+    }

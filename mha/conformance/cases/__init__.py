@@ -3,11 +3,13 @@
 from mha.conformance.case import Case
 from mha.conformance.cases import (
     causal,
+    distances,
     empty_rows,
     gradients,
     grouped,
     hidden_numbers,
     lengths,
+    linear,
     masks,
     positions,
     precision,
@@ -31,6 +33,8 @@ GROUPS = {
     "precision": precision.CASES,
     "weights": weights.CASES,
     "positions": positions.CASES,
+    "distances": distances.CASES,
+    "linear": linear.CASES,
     "gradients": gradients.CASES,
     "relations": relations.CASES,
 }
