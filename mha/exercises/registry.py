@@ -12,6 +12,8 @@ CHAPTERS = (
     "cost",
     "position",
     "relative",
+    "rotary",
+    "sparse",
     "linear",
     "grouped",
     "flash",

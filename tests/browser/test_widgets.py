@@ -10,7 +10,7 @@ import pytest
 
 from browser.visit import picture, served, still_controls, visit
 from mha import masks, reference
-from mha.widgets import Cost, DotProduct, Features, Flash, HeadMaps, Heads, Lookup, Rounding, Tiles
+from mha.widgets import Cost, DotProduct, Features, Flash, HeadMaps, Heads, Lookup, Masks, Rounding, Tiles
 
 pytestmark = pytest.mark.browser
 
@@ -67,6 +67,7 @@ def widgets():
         Features(q[0, :, :8], k[0, :, :8], features=64),
         Rounding(exponent=-4, thousandths=600, format=2),
         Tiles(reach=2, rows=4, columns=8),
+        Masks(),
     ]
 
 

@@ -320,6 +320,49 @@ def corrected(state, k, v, beta):
     return (np.eye(len(k)) - beta * np.outer(k, k)) @ state + beta * k[:, None] * v
 
 
+def strided_keys(i, step):
+    return np.array(sorted({*range(max(0, i - step), i + 1), *range(i, -1, -step)}))
+
+
+def window_pairs(n, left):
+    return sum(min(i, left) + 1 for i in range(n))
+
+
+def layers_to_all(see):
+    power = see.astype(float)
+    return next(t for t in range(1, 100) if (np.linalg.matrix_power(power, t) > 0).all())
+
+
+def by_remainder(n, step):
+    return np.array([i for remainder in range(step) for i in range(remainder, n, step)])
+
+
+def turned_pair_by_pair(x, position):
+    half, out = len(x) // 2, np.empty(len(x))
+    for c in range(half):
+        angle = position / 10000.0 ** (2 * c / len(x))
+        turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+        out[[c, c + half]] = turn @ x[[c, c + half]]
+    return out
+
+
+def neighbouring_columns(w, num_heads):
+    heads = []
+    for head in np.split(w, num_heads, axis=1):
+        first, second = np.split(head, 2, axis=1)
+        heads += [column for pair in zip(first.T, second.T, strict=True) for column in pair]
+    return np.stack(heads, axis=1)
+
+
+def slowed_one_by_one(frequencies, factor, length):
+    ends = length / 4, length  # the wavelengths of pairs that turn four times and once
+    shares = [
+        1.0 if period <= ends[0] else 0.0 if period >= ends[1] else (length / period - 1) / 3
+        for period in 2 * math.pi / frequencies
+    ]
+    return np.array([f * (1 + (1 - s) * (1 / factor - 1)) for f, s in zip(frequencies, shares, strict=True)])
+
+
 ANSWERS = {
     "first-look-1": previous_token_score,
     "first-look-2": sink_score,
@@ -363,10 +406,22 @@ ANSWERS = {
     "relative-3": bucket,
     "relative-4": pairs_from_distances,
     "relative-5": 11.09,
+    "sparse-1": strided_keys,
+    "sparse-2": window_pairs,
+    "sparse-3": min(range(1, 8192), key=lambda s: 8192 * s + 8192**2 / (2 * s)),
+    "sparse-4": layers_to_all,
+    "sparse-5": by_remainder,
     "linear-1": averages,
     "linear-2": features,
     "linear-3": lambda h: 1 / (-np.log2(1 - 0.5 ** (5 + h))),
     "linear-4": corrected,
+    "rotary-1": turned_pair_by_pair,
+    "rotary-2": neighbouring_columns,
+    "rotary-3": lambda base, width, factor: np.exp(np.log(base) + np.log(factor) / (1 - 2 / width)),
+    "rotary-4": lambda width, base, length: sum(
+        length < 2 * math.pi * base ** (c / (width // 2)) for c in range(width // 2)
+    ),
+    "rotary-5": slowed_one_by_one,
     "linear-5": next(n for n in range(10**4) if 2 * n * 64 > 4 * 256 * 64),
     "grouped-1": key_heads,
     "grouped-2": cache_bytes,

@@ -7,7 +7,7 @@ import torch
 
 from compare import assert_equal
 from mha import masks, reference
-from mha.nn import WindowAttention, attention, window_attention, window_slots
+from mha.nn import GridBias, WindowAttention, attention, window_attention, window_slots
 from nn.layers import draw
 
 GRIDS = [(1, 1), (3, 5), (7, 4), (6, 6)]
@@ -55,21 +55,6 @@ def test_pairs_of_a_window_alone_are_scored(monkeypatch):
     assert counted == [2 * side**2 * 7**2 for side in (14, 28, 56)]
 
 
-class Table(torch.nn.Module):
-    """Swin's table said by places: one number for each offset of rows and columns, and each head."""
-
-    def __init__(self, table, window):
-        super().__init__()
-        self.table, self.window = table, window
-
-    def bias(self, q_positions, k_positions):
-        found = torch.empty(self.table.shape[1], len(q_positions), len(k_positions), dtype=self.table.dtype)
-        for i, j in torch.cartesian_prod(q_positions, k_positions).tolist():
-            down, across = (a - b for a, b in zip(divmod(i, self.window), divmod(j, self.window), strict=True))
-            found[:, i, j] = self.table[(down + self.window - 1) * (2 * self.window - 1) + across + self.window - 1]
-        return found
-
-
 def swin(grid, shift, window=3, d_model=12, num_heads=3):
     """Return a layer of transformers, its norms and its feed-forward part taken out, what it makes of x, and ours."""
     pytest.importorskip("transformers")
@@ -87,7 +72,8 @@ def swin(grid, shift, window=3, d_model=12, num_heads=3):
     for parameter in theirs.parameters():
         parameter.data.normal_(0, 0.3, generator=make)
     inner = theirs.attention
-    position = Table(inner.relative_position_bias.relative_position_bias_table, window)
+    position = GridBias(num_heads, window=(window, window), dtype=torch.float64)
+    position.weight.data.copy_(inner.relative_position_bias.relative_position_bias_table)
     ours = WindowAttention(d_model, num_heads, window=window, shift=shift, position=position, dtype=torch.float64)
     for name, other in {"q": "q", "k": "k", "v": "v", "out": "o"}.items():
         getattr(ours, f"{name}_proj").load_state_dict(getattr(inner, f"{other}_proj").state_dict())
@@ -124,7 +110,7 @@ def test_a_planted_fault_is_seen(fault):
     if fault == "no table":
         ours.position = None
     if fault == "table transposed":
-        ours.position.table.data = ours.position.table.flip(0)
+        ours.position.weight.data = ours.position.weight.flip(0)
     with pytest.raises(AssertionError):
         assert_equal(ours(pair.x, (6, 9)), pair.out, atol=1e-3)
 
