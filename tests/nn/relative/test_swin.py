@@ -7,7 +7,8 @@ from transformers.models.swin.modeling_swin import SwinAttention, SwinLayer, win
 
 from compare import assert_equal
 from exact import redraw
-from mha.nn import GridBias, MultiHeadAttention
+from mha import reference
+from mha.nn import GridBias, MultiHeadAttention, grid_bias
 from nn.layers import draw
 
 HEADS, WIDTH, WINDOW, ROWS, COLUMNS = 2, 6, 3, 6, 9
@@ -39,3 +40,13 @@ def test_equals_swin(shift):
     assert_equal(module(windows, mask=see), expected, rtol=1e-6, atol=1e-6)  # their softmax is in float32
     module.position.weight.data.copy_(module.position.weight.flip(0))
     assert (module(windows, mask=see) - expected).abs().max() > 1e-2
+
+
+def test_any_places_of_the_window():
+    table, at_q, at_k = draw(35, 2), torch.tensor([[11, 0], [5, 6]], dtype=torch.uint8), torch.tensor([3, 9, 2])
+    expected = reference.grid_bias(*(x.numpy() for x in (table, at_q, at_k)), window=(3, 4))
+    assert_equal(grid_bias(table, at_q, at_k, window=(3, 4)), expected)
+    with pytest.raises(ValueError, match="k_positions reach from 0 to 12: expected 0 to 11"):
+        grid_bias(table, at_q, torch.arange(13), window=(3, 4))
+    with pytest.raises(ValueError, match=r"table has shape \(35, 2\): expected \(49, 2\)"):
+        grid_bias(table, at_q, at_k, window=(4, 4))
