@@ -22,7 +22,7 @@ __all__ = ["Performer", "positive_features"]
 
 
 def positive_features(x: "Float[Tensor, '*b n d']", directions: "Float[Tensor, 'm d']") -> "Float[Tensor, '*b n m']":
-    """Return e^(w·x − |x|²/2) / √m for each row w of `directions`.   Book: {eq}`favor`."""
+    """Return ``e^(w·x − |x|²/2) / √m`` for each row w of `directions`.   Book: {eq}`favor`."""
     return log_features(x, directions).exp() / len(directions) ** 0.5
 
 

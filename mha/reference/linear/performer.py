@@ -19,7 +19,7 @@ __all__ = ["Performer", "positive_features"]
 
 
 def positive_features(x: "Float[Array, '*b n d']", directions: "Float[Array, 'm d']") -> "Float[Array, '*b n m']":
-    """Return e^(w·x − |x|²/2) / √m for each row w of `directions`.   Book: {eq}`favor`."""
+    """Return ``e^(w·x − |x|²/2) / √m`` for each row w of `directions`.   Book: {eq}`favor`."""
     return np.exp(log_features(x, directions)) / np.sqrt(len(directions))
 
 
