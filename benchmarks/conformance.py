@@ -2,9 +2,10 @@
 
 Each adapter runs in a process of its own. A package that is missing is an error here: the file holds measurements.
 `python benchmarks/conformance.py ADAPTER …` measures these alone; the others keep what the file says of them.
-`python benchmarks/conformance.py --case NAME …` measures these cases or groups on every adapter, and keeps the rest.
+With `--case NAME`, a case or a group, once or more, only these are measured anew.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -43,10 +44,12 @@ def measure_alone(names):
     write("conformance", committed)
 
 
-def measure_cases(cases):
+def measure_cases(names, cases):
     """Put the results of these cases into the committed file, in the order of the kit."""
     committed = result("conformance")
     for row in committed["adapters"]:
+        if row["name"] not in names:
+            continue
         found = measure(row["name"], cases)
         results = row["results"] | found["results"]
         row["results"] = {name: results[name] for name in CASES if name in results}
@@ -55,19 +58,25 @@ def measure_cases(cases):
         statuses = list(row["results"].values())
         row["counts"] = {status: statuses.count(status) for status in STATUSES if status in statuses}
         row["passed"] = "fails" not in statuses and "holds" in statuses
-    committed["cases_measured_later"] = [*committed.get("cases_measured_later", []), provenance() | {"cases": cases}]
+    committed["cases_measured_later"] = [
+        *committed.get("cases_measured_later", []),
+        provenance() | {"adapters": names, "cases": cases},
+    ]
     write("conformance", committed)
 
 
 if __name__ == "__main__":
-    by_case = "--case" in sys.argv
-    names = list(KNOWN) if by_case or not sys.argv[1:] else sys.argv[1:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("adapters", nargs="*")
+    parser.add_argument("--case", action="append", default=[])
+    asked = parser.parse_args()
+    names = asked.adapters or list(KNOWN)
     missing = [name for name in names if not is_installed(name)]
     if missing:
         sys.exit(f"not installed: {', '.join(missing)}; use make conformance")
-    if by_case:
-        measure_cases([word for word in sys.argv[1:] if word != "--case"])
-    elif sys.argv[1:]:
+    if asked.case:
+        measure_cases(names, asked.case)
+    elif asked.adapters:
         measure_alone(names)
     else:
         reports = [measure(name) for name in names]
