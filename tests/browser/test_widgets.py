@@ -10,7 +10,7 @@ import pytest
 
 from browser.visit import picture, served, still_controls, visit
 from mha import masks, reference
-from mha.widgets import Cost, DotProduct, Features, Flash, HeadMaps, Heads, Lookup, Masks, Rounding, Tiles
+from mha.widgets import Cost, DotProduct, Features, Flash, HeadMaps, Heads, Lookup, Masks, Phases, Rounding, Tiles
 
 pytestmark = pytest.mark.browser
 
@@ -68,6 +68,7 @@ def widgets():
         Rounding(exponent=-4, thousandths=600, format=2),
         Tiles(reach=2, rows=4, columns=8),
         Masks(),
+        Phases(q[0, :2].ravel(), k[0, :2].ravel(), position=5),
     ]
 
 
@@ -150,7 +151,7 @@ def test_live_picture_is_the_still(browser, folder):
 
 def test_click_on_the_picture_chooses(browser, folder):
     with visit(browser, f"file://{folder}/index.html") as (page, _):
-        dot_product, _, heads, head_maps, lookup, _, flash, rounding, _ = page.locator(".mha-live").all()
+        dot_product, _, heads, head_maps, lookup, _, flash, _, rounding, *_ = page.locator(".mha-live").all()
         dot_product.locator("svg rect.pick[data-value='5']").click()
         assert "Query 5, “some”" in dot_product.locator("[aria-live]").inner_text()
         assert dot_product.get_by_role("radio").nth(5).is_checked()

@@ -15,7 +15,7 @@ from traitlets import TraitError
 from mha.masks import causal
 from mha.reference import attention_weights
 from mha.text import template
-from mha.widgets import Cost, DotProduct, Features, Flash, HeadMaps, Heads, Lookup, Rounding, Tiles
+from mha.widgets import Cost, DotProduct, Features, Flash, HeadMaps, Heads, Lookup, Phases, Rounding, Tiles
 from mha.widgets.base import HERE, module_source
 
 TOKENS = ["[CLS]", "ships", "<sail>", "'at'", '"sea"', "&"]
@@ -28,6 +28,7 @@ WIDGETS = [
     HeadMaps(TOKENS, attention_weights(Q, K, mask=causal)[None], name="fig-b"),
     Heads(TOKENS, Q, K, name="fig-c"),
     Lookup(range(0, 24, 3), range(8), period=24, query=7.5, name="fig-e"),
+    Phases(Q[0].ravel()[:64], K[0].ravel()[:64], name="fig-k"),
     Rounding(exponent=-4, thousandths=600, name="fig-f"),
     Tiles(name="fig-h"),
 ]
