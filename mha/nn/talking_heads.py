@@ -39,7 +39,7 @@ def talking_heads_attention(
     q, k, v = formula.alike(q, k, v)
     with own_precision(q):
         see = visible(call, q.device, bias)
-        given = Selected(q, k, v) if see is None else poisoned(q, k, v, see)
+        given = Selected(q, k, v) if see is None else poisoned(q, k, v, _by_any_head(see))
         s = _mixed(formula.scores(given.q, given.k, None, scale=call.scale), before)
         s = s if bias is None else s + bias
         s = s if see is None else torch.where(see, s, -torch.inf)
@@ -71,6 +71,11 @@ class TalkingHeads(nn.Module):
 
     def extra_repr(self):
         return f"{len(self.before)}"
+
+
+def _by_any_head(see):
+    """Tell which pairs some head of the softmax sees: every head's scores go into them."""
+    return see if see.ndim < 3 else see.any(-3, keepdim=True)
 
 
 def _mixed(x, mixture):
