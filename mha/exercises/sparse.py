@@ -113,7 +113,6 @@ ORDER = Exercise(
     cases=lambda rng: [(6, 3), (7, 3), (10, 4), (5, 1), (3, 5)],
     mistakes={
         "not-moved": lambda n, step: np.arange(n),
-        "blocks": lambda n, step: np.argsort(np.arange(n) // step, kind="stable"),
         "remainders": lambda n, step: np.arange(n) % step,
         "backwards": lambda n, step: by_remainder(n, step)[::-1],
         "the-way-back": lambda n, step: np.argsort(by_remainder(n, step)),

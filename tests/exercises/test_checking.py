@@ -77,10 +77,15 @@ def test_a_wrong_number_of_parameters_is_an_error_like_others():
 
 
 NOT_DOUBLED = (
+    "sparse-1",
+    "sparse-2",
+    "sparse-4",
+    "sparse-5",
     "dot-product-3",
     "first-look-5",
     "grouped-1",
     "kernels-1",
+    "relative-1",
     "position-2",
     "position-3",
 )  # integers and truths
@@ -136,7 +141,12 @@ def test_nan_is_named(exercise):
 
 
 FITS_FLOAT32 = (
+    "relative-3",
     "position-3",
+    "sparse-1",
+    "sparse-2",
+    "sparse-4",
+    "sparse-5",
     "heads-1",
     "heads-2",
     "heads-6",
