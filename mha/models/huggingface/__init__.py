@@ -1,6 +1,6 @@
 """Attention layers of Hugging Face transformers as ours, each with a receipt: both ran, and this is the difference."""
 
-from mha.models.huggingface import bert, bloom, gpt2, gpt_neox, gpt_oss, llama, t5, vit
+from mha.models.huggingface import bert, bloom, gpt2, gpt_neox, gpt_oss, llama, swin, t5, vit
 from mha.models.huggingface.receipt import Receipt, checked
 
 __all__ = ["Receipt", "from_hf"]
@@ -12,6 +12,7 @@ KNOWN = {
     "GPTNeoXAttention": gpt_neox.convert,
     "GptOssAttention": gpt_oss.convert,
     "LlamaAttention": llama.convert,
+    "SwinAttention": swin.convert,
     "T5Attention": t5.convert,
     "ViTAttention": vit.convert,
 }

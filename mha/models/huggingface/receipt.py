@@ -17,7 +17,7 @@ TOLERANCE = (
     1e-5  # of how far outputs are apart: some layers keep angles and softmax in float32, and the rest is float64
 )
 SPREAD = 3.0  # of the scores, so that attention is not uniform and a fault shows
-SHAPE = 2, 19  # batch and length of the inputs
+BATCH, LENGTH = 2, 19  # of the inputs
 
 
 class Pair(NamedTuple):
@@ -27,6 +27,7 @@ class Pair(NamedTuple):
     theirs: Callable[..., Any]  # (x, hide) -> output, in float64; hide is added to the scores
     layout: str  # of the projections and of the rotation
     mask: Any = None  # what its own model hides
+    length: int = LENGTH  # of inputs that it takes
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Receipt:
 def checked(name, pair):
     """Return the `Receipt` of two layers in float64, or raise if they are not the same function."""
     ours = double_copy(pair.ours)
-    x = _inputs(name, ours)
+    x = _inputs(name, ours, pair.length)
     hide = None if pair.mask is None else _as_numbers(pair.mask, x.shape[-2])
     with torch.no_grad():
         expected, found = pair.theirs(x, hide), ours(x, mask=pair.mask)
@@ -68,10 +69,10 @@ def double_copy(layer):
     return double
 
 
-def _inputs(name, ours):
+def _inputs(name, ours, length):
     """Draw inputs, of a size at which the scores differ by about `SPREAD`."""
     make = torch.Generator().manual_seed(0)
-    x = torch.randn(*SHAPE, ours.d_model, generator=make, dtype=torch.float64)
+    x = torch.randn(BATCH, length, ours.d_model, generator=make, dtype=torch.float64)
     with torch.no_grad(), capture(ours) as seen:
         ours(x)
     spread = float(seen[ours].scores.std())

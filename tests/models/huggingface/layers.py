@@ -8,6 +8,7 @@ from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXAttention
 from transformers.models.gpt_oss.modeling_gpt_oss import GptOssAttention
 from transformers.models.llama.modeling_llama import LlamaAttention
+from transformers.models.swin.modeling_swin import SwinAttention
 from transformers.models.t5.modeling_t5 import T5Attention
 from transformers.models.vit.modeling_vit import ViTAttention
 
@@ -55,6 +56,11 @@ def gpt_neox(kind=GPTNeoXAttention, **options):
 def vit(kind=ViTAttention, **options):
     sizes = {"hidden_size": 18, "num_attention_heads": 3, "intermediate_size": 7}
     return drawn(kind(transformers.ViTConfig(**sizes | options)))
+
+
+def swin(kind=SwinAttention, **options):
+    config = transformers.SwinConfig(attn_implementation="eager", **options)
+    return drawn(kind(config, hidden_size=18, num_attention_heads=3, window_size=4))
 
 
 def t5(kind=T5Attention, owns=True, causal=False, decoder=False, **options):

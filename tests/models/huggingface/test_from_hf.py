@@ -40,6 +40,8 @@ FAMILIES = {
     "gpt-neox, no biases": partial(layers.gpt_neox, attention_bias=False),
     "vit": layers.vit,
     "vit, no biases before": partial(layers.vit, qkv_bias=False),
+    "swin": layers.swin,
+    "swin, no biases before": partial(layers.swin, qkv_bias=False),
     "t5 encoder": layers.t5,
     "t5 decoder": partial(layers.t5, decoder=True, causal=True),
     "t5 cross": partial(layers.t5, decoder=True, owns=False),
@@ -54,7 +56,7 @@ def test_every_family_converts(family):
     layer = FAMILIES[family]()
     module, receipt = from_hf(layer)
     assert receipt.layer == type(layer).__name__
-    assert receipt.shape == (2, 19, 18)
+    assert receipt.shape == (2, 16 if family.startswith("swin") else 19, 18)
     assert receipt.largest > 1
     assert receipt.difference <= (1e-13 if family in EXACT else 1e-6) * receipt.largest
     assert next(module.parameters()).dtype == torch.float32
@@ -226,7 +228,7 @@ def test_a_large_bias_hides_no_fault():
 
 
 def test_what_does_not_convert_is_named():
-    with pytest.raises(TypeError, match="layer is a Linear: expected one of BertAttention, GPT2Attention"):
+    with pytest.raises(TypeError, match="layer is a Linear: expected one of BertAttention, BloomAttention"):
         from_hf(nn.Linear(2, 3))
     with pytest.raises(ValueError, match="over a context: expected self-attention"):
         from_hf(layers.drawn(modeling_gpt2.GPT2Attention(layers.gpt2().config, is_cross_attention=True)))
