@@ -27,7 +27,7 @@ def alibi_slopes(num_heads, *, device=None, dtype=None) -> "Float[Tensor, ' h']"
 def alibi_bias(
     slopes: "Float[Tensor, ' h']", q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"
 ) -> "Float[Tensor, '*b h i j']":
-    """Return −slope · |j − i| for each head.
+    """Return −slope · abs(j − i) for each head.
 
     On the keys that a causal mask shows it is the paper's slope · (j − i); keys ahead are as far as those behind.
     """
@@ -51,6 +51,6 @@ class Alibi:
     def bias(
         self, q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"
     ) -> "Float[Tensor, '*b h i j']":
-        """Return −slope · |j − i| for each head: `alibi_bias`."""
+        """Return −slope · abs(j − i) for each head: `alibi_bias`."""
         slopes = alibi_slopes(self.num_heads, device=q_positions.device, dtype=torch.float64)
         return alibi_bias(slopes, q_positions, k_positions)

@@ -24,7 +24,7 @@ def alibi_slopes(num_heads) -> "Float[Array, ' h']":
 def alibi_bias(
     slopes: "Float[Array, ' h']", q_positions: "Int[Array, '*b i']", k_positions: "Int[Array, '*b j']"
 ) -> "Float[Array, '*b h i j']":
-    """Return −slope · |j − i| for each head.
+    """Return −slope · abs(j − i) for each head.
 
     On the keys that a causal mask shows it is the paper's slope · (j − i); keys ahead are as far as those behind.
 
