@@ -112,9 +112,9 @@ def lines(x, ys, *, x_label, digits=2):
             change = say("figures.lines.stays", start=ends["start"])
         elif np.ptp(y) <= FLAT * largest:
             change = say("figures.lines.stays_near", **extremes)
-        elif (steps >= -noise).all():
+        elif (steps >= -noise).all() and y[-1] > y[0]:
             change = say("figures.lines.rises", **ends)
-        elif (steps <= noise).all():
+        elif (steps <= noise).all() and y[-1] < y[0]:
             change = say("figures.lines.falls", **ends)
         else:
             change = say("figures.lines.turns", **ends, **extremes)

@@ -47,6 +47,8 @@ def test_lines_tell_their_course():
         "d goes from 1 to 2, lowest 1, highest 7; e stays at 0.96; f stays between 1 and 1.1."
     )
     assert alt.lines([0, 1], {"a": [0, 1]}, x_label="t").startswith("One line over t from 0 to 1.")
+    slow = {"a": np.linspace(1, 0.5, 999)}  # each step is less than the digits told
+    assert alt.lines(range(999), slow, x_label="t").endswith("a falls from 1 to 0.5.")
 
 
 def test_bars_tell_heights_or_ends():
