@@ -128,7 +128,7 @@ def cached_attention(q, k, v, cache, *, mask=None, core=attention, **options):
         mask = held if mask is None else mask & held
     elif valid is None:
         start = None  # the last row stands at the last key, as in any call
-        if q.shape[-2] == 1 and isinstance(mask, masks.Causal):
+        if q.shape[-2] == 1 and isinstance(mask, masks.Causal) and not getattr(core, "reads_places", False):
             mask = None  # and sees all that there is
     output = core(q, cache.rows[0], cache.rows[-1], mask=mask, q_start=start, **options)
     if output.requires_grad:

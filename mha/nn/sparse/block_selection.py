@@ -86,6 +86,7 @@ class BlockSelection(nn.Module):
     """Block selection as the core of a `MultiHeadAttention`: the gates are sigmoids of what each query head asks."""
 
     supports = frozenset({"causal", "padding", "cross"})
+    reads_places = True  # one last query under `masks.causal` is another call than one without a mask
 
     def __init__(self, num_heads, d_head, *, block_size, num_blocks, device=None, dtype=None):
         super().__init__()

@@ -7,7 +7,7 @@ from torch.autograd import gradcheck
 
 from compare import assert_equal
 from mha import masks, reference
-from mha.nn import BlockSelection, block_selection_attention, chosen_blocks, pooled_blocks
+from mha.nn import BlockSelection, Cache, block_selection_attention, chosen_blocks, pooled_blocks
 from nn.layers import draw, layer
 from nn.sparse.largest import largest_tensor
 
@@ -98,3 +98,24 @@ def test_as_the_core_of_a_layer():
     assert module.core.gate.grad.abs().min() > 0
     with pytest.raises(ValueError, match="sinks is given: block selection has no sinks"):
         layer(13, 6, d_head=4, sinks=True, core=module.core)(x)
+
+
+@pytest.mark.parametrize("rows", [(1,) * 11, (4, 1, 1, 5)], ids=str)
+def test_cached_as_whole(rows):
+    """The last query alone must not take the mean of a block that is not full yet."""
+    module = layer(13, 6, d_head=4, num_kv_heads=3, core=BlockSelection(6, 4, block_size=3, num_blocks=2).double())
+    x, cache, found = draw(2, 11, 13), Cache(), []
+    for part in x.split(rows, 1):
+        output, cache = module.step(part, cache, mask=masks.causal)
+        found.append(output)
+    assert_equal(torch.cat(found, 1), module(x, mask=masks.causal), atol=1e-13)
+
+
+def test_samples_of_unequal_lengths_as_each_alone():
+    module = layer(13, 6, d_head=4, num_kv_heads=3, core=BlockSelection(6, 4, block_size=3, num_blocks=2).double())
+    x, new = draw(2, 7, 13), draw(2, 2, 13, seed=1)
+    _, cache = module.step(x, Cache(), mask=masks.causal & masks.lengths([7, 4]))
+    found, _ = module.step(new, cache, mask=masks.causal)
+    for b, n in enumerate((7, 4)):
+        alone = module(torch.cat([x[b : b + 1, :n], new[b : b + 1]], 1), mask=masks.causal)
+        assert_equal(found[b : b + 1], alone[:, n:], atol=1e-13)
