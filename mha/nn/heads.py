@@ -44,7 +44,7 @@ class MultiHeadAttention(nn.Module):
 
     `position` is an object with any of `rotate(x, positions)`, as `Rotary()` has, `bias(q_positions, k_positions)`
     and `content_bias(q, k, q_positions, k_positions, scale)`: what it adds to the scores, (…, heads, i, j), by distance
-    alone or by what stands there too, q and k as attention sees them.
+    alone or by what stands there too: q and k as attention sees them, k with the key heads.
 
     `qk_norm` makes the norm of queries and the norm of keys: `nn.RMSNorm`, or any other factory called with `d_head`,
     `device` and `dtype`; they act before the rotation, or in `AfterPosition(nn.RMSNorm)` after it. `sinks` learns one

@@ -152,6 +152,11 @@ class Both(Rotary):
         raise NotImplementedError
 
 
+class Contents(Rotary):
+    def content_bias(self, q, k, q_positions, k_positions, scale):
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -163,6 +168,7 @@ class Both(Rotary):
             r"expected rotate\(x, positions\) alone; a bias goes into the call",
         ),
         (lambda: layer(position=Both()), r"expected rotate\(x, positions\) alone"),
+        (lambda: layer(position=Contents()), r"expected rotate\(x, positions\) alone"),
         (lambda: layer()(draw(15)), r"x has shape \(15,\): expected \(batch, length, 15\)"),
         (lambda: layer().step(draw(15), nn.Cache()), r"x has shape \(15,\): expected \(batch, length, 15\)"),
         (lambda: layer().step(draw(BATCH, N, 15), None), r"cache is None"),
