@@ -4,7 +4,7 @@ const COUNTS = [8, 16, 32, 64, 128, 256];
 const [WIDTH, HEIGHT, MARGIN] = [430, 432, 34];
 const [MAP, MAP_TOP, GAP] = [168, 30, 26];
 const CHART = { left: 58, right: 412, top: 236, bottom: 388 };
-const [LOWEST, HIGHEST] = [0.01, 10]; // errors that the chart shows
+const [LOWEST, HIGHEST] = [0.01, 2]; // errors that the chart shows
 const KINDS = ["independent", "orthogonal"];
 
 const dot = (x, y) => sum(x.map((value, c) => value * y[c]));
@@ -54,7 +54,7 @@ export function compute(state) {
   return { exact, estimated: weightsOf(...first), ...errors, error, other };
 }
 
-const percent = (share) => (100 * share).toFixed(share >= 0.0995 ? 0 : 1);
+const written = (share) => (100 * share).toFixed(share >= 0.0995 ? 0 : 1);
 
 export function sentence(state) {
   const { error, other } = compute(state);
@@ -64,8 +64,8 @@ export function sentence(state) {
     norm: number(state.norm_tenths / 10),
     kind: words[kindOf(state)],
     other_kind: words[otherOf(state)],
-    error: percent(error),
-    other: percent(other),
+    error: written(error),
+    other: written(other),
     draws: COUNTS.at(-1) / features,
   });
 }
@@ -103,10 +103,10 @@ function curve(errors, kind, chosen) {
 function chart(state, found) {
   const { words, features } = state;
   const parts = [label(CHART.left, CHART.top - 10, words.error_axis, { class: "muted" })];
-  for (const error of [0.01, 0.1, 1, 10]) {
+  for (const error of [0.01, 0.1, 1]) {
     const y = height(error);
     const line = { d: `M${CHART.left} ${number(y)}H${CHART.right}`, stroke: "currentColor", "stroke-opacity": 0.15 };
-    parts.push(tag("path", line), label(CHART.left - 6, y + 4, `${percent(error)} %`, { "text-anchor": "end" }));
+    parts.push(tag("path", line), label(CHART.left - 6, y + 4, `${written(error)} %`, { "text-anchor": "end" }));
   }
   for (const count of COUNTS) parts.push(label(across(count), CHART.bottom + 18, `${count}`, { "text-anchor": "middle" }));
   const middle = { "text-anchor": "middle", class: "muted" };

@@ -13,7 +13,7 @@ COUNTS = [8, 16, 32, 64, 128, 256]
 WIDTH, HEIGHT, MARGIN = 430, 432, 34
 MAP, MAP_TOP, GAP = 168, 30, 26
 CHART = {"left": 58, "right": 412, "top": 236, "bottom": 388}
-LOWEST, HIGHEST = 0.01, 10.0  # errors that the chart shows
+LOWEST, HIGHEST = 0.01, 2.0  # errors that the chart shows
 KINDS = "independent", "orthogonal"
 
 
@@ -121,7 +121,7 @@ class Features(Widget):
     def chart(self, found):
         """Draw the errors of both kinds against the number of features, both logarithmic."""
         parts = [label(CHART["left"], CHART["top"] - 10, self.words["error_axis"], {"class": "muted"})]
-        for error in (0.01, 0.1, 1.0, 10.0):
+        for error in (0.01, 0.1, 1.0):
             y = height(error)
             line = {"d": f"M{CHART['left']} {number(y)}H{CHART['right']}", "stroke": "currentColor"}
             parts.append(tag("path", {**line, "stroke-opacity": 0.15}))

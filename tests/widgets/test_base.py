@@ -144,3 +144,10 @@ def test_what_is_refused(make, error, message):
 def test_the_largest_numbers_are_drawn():
     widget = DotProduct(TOKENS, np.full((6, 8), 1e6), np.full((6, 8), -1e6), temperature=0.1, scale=False)
     assert "NaN" not in widget.to_html()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_name_is_declared_twice(kind):
+    """A module and `common.js` become one text, in which a browser refuses a second declaration."""
+    names = re.findall(r"^(?:export )?(?:const|let|function) (\w+)", module_source(kind), re.M)
+    assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
