@@ -7,12 +7,13 @@ weights: python -m mha.data fetch all.
 """
 
 import json
+import sys
 from functools import partial
 
 import numpy as np
 import torch
 from linear_time import HEADS, LENGTHS, WIDTH, seconds, slope, timing
-from provenance import save
+from provenance import RESULTS, save
 
 from mha import masks, nn, reference
 from mha.analysis import capture
@@ -135,23 +136,32 @@ def recall(*, width=64, labels=64, seeds=5):
     return {"pairs": counts, "right": shares}
 
 
+def all_feature_errors():
+    """Return the errors for vectors of three norms and for both kinds of directions."""
+    kinds = {"orthogonal": True, "independent": False}
+    return {f"norm {norm}, {kind}": feature_errors(norm, kinds[kind]) for norm in (0.5, 1, 1.5) for kind in kinds}
+
+
+PARTS = {
+    "features": all_feature_errors,
+    "projections": projection_errors,
+    "recall": recall,
+    "time": timing,
+    "real": on_real_inputs,
+}
+
+
 def main():
     torch.set_num_threads(1)
-    names = {"orthogonal": True, "independent": False}
-    found = {
-        "features": {
-            f"norm {norm}, {name}": feature_errors(norm, flag) for norm in (0.5, 1, 1.5) for name, flag in names.items()
-        },
-        "projections": projection_errors(),
-        "recall": recall(),
-    }
-    print(json.dumps(found), flush=True)
-    found["time"] = timing()
-    found["real"] = on_real_inputs()
+    parts = sys.argv[1:] or PARTS
     setting = {"lengths": LENGTHS, "heads": HEADS, "width": WIDTH, "counts": COUNTS, "threads": 1, "dtype": "float32"}
     setting |= {"decoder": f"smollm2, {TOKENS} tokens, layers {LAYERS}", "encoder": "minilm, 512 tokens, all layers"}
     note = "errors are root mean squares relative to the exact output; seconds that the one thread was busy"
-    save("linear", {"setting": setting, **found}, note=note)
+    known = RESULTS / "linear.json"
+    found = json.loads(known.read_text("utf-8")) if known.exists() and len(parts) < len(PARTS) else {}
+    for part in parts:
+        found[part] = PARTS[part]()
+        save("linear", {"setting": setting} | {name: found[name] for name in PARTS if name in found}, note=note)
 
 
 if __name__ == "__main__":
