@@ -1,8 +1,9 @@
 """Native sparse attention's choice of blocks: means of blocks say which blocks to read (Yuan et al., 2025).
 
 Letters beside those of `dot_product`: c block of keys, s chosen block. Query heads that share a key head read the same
-blocks. The paper compresses a block by a small network and adds a window as a third branch; here a block's mean
-stands for it, and a window is `attention` with a mask.
+blocks. The paper compresses a block by a small network, always reads the first block and the one before the query's
+own too, and adds a window as a third answer; here a block's mean stands for it, only the query's own block is certain,
+and a window is `attention` with a mask.
 """
 
 import numpy as np
