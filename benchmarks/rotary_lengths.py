@@ -1,16 +1,19 @@
 """What becomes of a rotary model behind the length of its training, and what do slower pairs change?
 
-    python benchmarks/rotary_lengths.py
+    python benchmarks/rotary_lengths.py [METHOD ...]
 
 SmolLM2 was trained on texts of up to 8,192 tokens. It reads a longer passage of Moby Dick from one end to the other,
-with the frequencies of its training and with those of each method for twice the length. Nothing is trained.
+with the frequencies of its training and with those of each method for twice the length. Nothing is trained. Methods
+can be measured one by one: what the result file knows of the others stays.
 """
 
+import json
+import sys
 import time
 
 import torch
 import torch.nn.functional as F
-from provenance import save
+from provenance import RESULTS, save
 
 from mha import nn
 from mha.data import load, pretrained
@@ -50,16 +53,19 @@ def main():
     text = "\n".join(row["text"] for row in load("moby_dick"))
     tokens = known.encode(text[200_000:280_000])[0, : TOKENS + 1]
     assert len(tokens) == TOKENS + 1
-    by_method = {}
     setting = {"model": "smollm2", "text": "moby_dick", "trained": TRAINED, "tokens": TOKENS, "chunk": CHUNK}
     setting |= {"factor": FACTOR, "dtype": "bfloat16, rotation in float32"}
     attention = model.blocks[0].attention
-    for name, scheme in schemes(attention.position.base, attention.d_head).items():
+    methods = schemes(attention.position.base, attention.d_head)
+    for name in sys.argv[1:] or methods:
         for block in model.blocks:
-            block.attention.position = scheme
+            block.attention.position = methods[name]
         start = time.process_time()
-        by_method[name] = losses(model, tokens)
-        print(f"{name}: {by_method[name]} ({time.process_time() - start:.0f} s)", flush=True)
+        found = losses(model, tokens)
+        print(f"{name}: {found} ({time.process_time() - start:.0f} s)", flush=True)
+        path = RESULTS / "rotary_lengths.json"
+        known_losses = json.loads(path.read_text())["loss_in_nats"] if path.exists() else {}
+        by_method = {name: x for name, x in (known_losses | {name: found}).items() if name in methods}
         save("rotary_lengths", {"setting": setting, "loss_in_nats": by_method}, note="one passage, nothing trained")
 
 

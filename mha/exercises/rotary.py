@@ -91,7 +91,7 @@ LAYOUT = Exercise(
 BASE = Exercise(
     id="rotary-3",
     solve=longer_base,
-    cases=lambda rng: [(10000.0, 64, np.array([1.0, 2.0])), (500.0, 6, np.array([4.0])), (1e5, 128, np.array([8.0]))],
+    cases=lambda rng: [(np.array([10000.0]), 64, 2.0), (np.array([500.0, 1e5]), 6, 4.0), (np.array([1e5]), 128, 8.0)],
     mistakes={
         "times-factor": lambda base, width, factor: base * factor,
         "exponent-upside-down": lambda base, width, factor: base * factor ** ((width - 2) / width),

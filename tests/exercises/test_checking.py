@@ -77,6 +77,7 @@ def test_a_wrong_number_of_parameters_is_an_error_like_others():
 
 
 NOT_DOUBLED = (
+    "rotary-4",
     "sparse-1",
     "sparse-2",
     "sparse-4",
@@ -141,6 +142,7 @@ def test_nan_is_named(exercise):
 
 
 FITS_FLOAT32 = (
+    "rotary-4",
     "relative-3",
     "position-3",
     "sparse-1",

@@ -69,6 +69,9 @@ BREAKS = {
     ("position-4", "columns-leave-the-first-half"): lambda rows, columns, d_model: EXERCISES["position-4"].solve(
         rows + 1, columns, d_model
     ),
+    ("rotary-1", "same-length"): lambda x, position: EXERCISES["rotary-1"].solve(x, position) + 0.1,
+    ("rotary-2", "same-columns"): lambda w, num_heads: EXERCISES["rotary-2"].solve(w, num_heads) + 0.1,
+    ("rotary-5", "between"): lambda frequencies, factor, length: frequencies * 1.5,
     ("sparse-5", "each-once"): lambda n, step: np.zeros(n, int),
     ("grouped-1", "equal-shares"): lambda num_heads, num_kv_heads: (
         (np.arange(num_heads) == num_heads - 1) * (num_kv_heads - 1)
