@@ -6,6 +6,7 @@ Same meaning as `mha.reference`.
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 
 from mha.approximations import ask
 from mha.integers import count
@@ -15,7 +16,7 @@ from mha.nn.linear.visible_keys import hidden_as_zeros, visible_keys
 from mha.nn.modes import own_precision
 from mha.options import hinted
 
-__all__ = ["Nystrom", "iterative_pseudo_inverse", "segment_means"]
+__all__ = ["Nystrom", "convolved_values", "iterative_pseudo_inverse", "segment_means"]
 
 
 def segment_means(x: "Float[Tensor, '*b n d']", num_segments: int, shown=None):
@@ -47,6 +48,18 @@ def iterative_pseudo_inverse(a: "Float[Tensor, '*b i j']", iterations: int = 6) 
         az = a @ z
         z = 0.25 * z @ (13 * one - az @ (15 * one - az @ (7 * one - az)))
     return z
+
+
+def convolved_values(v: "Float[Tensor, '*b h n e']", kernels: "Float[Tensor, 'h size']") -> "Float[Tensor, '*b h n e']":
+    """Return sums of each value and its neighbours, with the weights of its head: what the authors add to the output.
+
+    The size is odd, and outside of the sequence there are zeros; padding must hold zeros too.
+    """
+    num_heads, size = kernels.shape
+    if size % 2 == 0:
+        raise ValueError(f"kernels has shape {tuple(kernels.shape)}: expected (heads, size) with an odd size")
+    flat = v.reshape(-1, *v.shape[-3:])
+    return F.conv2d(flat, kernels[:, None, :, None], padding=(size // 2, 0), groups=num_heads).reshape(v.shape)
 
 
 @dataclass(frozen=True)

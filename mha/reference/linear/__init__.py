@@ -9,7 +9,7 @@ from mha.reference.linear.gated import (
     parallel_gated_linear_attention,
 )
 from mha.reference.linear.linformer import Linformer
-from mha.reference.linear.nystrom import Nystrom, iterative_pseudo_inverse, segment_means
+from mha.reference.linear.nystrom import Nystrom, convolved_values, iterative_pseudo_inverse, segment_means
 from mha.reference.linear.performer import Performer, positive_features
 from mha.reference.linear.recurrent import (
     chunked_linear_attention,
@@ -33,6 +33,7 @@ __all__ = [
     "chunked_delta_rule",
     "chunked_gated_linear_attention",
     "chunked_linear_attention",
+    "convolved_values",
     "delta_rule",
     "elu_plus_one",
     "feature_variance",

@@ -11,7 +11,7 @@ from mha.options import hinted
 from mha.reference.dot_product import repeat_heads, softmax
 from mha.reference.linear.visible_keys import visible_keys
 
-__all__ = ["Nystrom", "iterative_pseudo_inverse", "segment_means"]
+__all__ = ["Nystrom", "convolved_values", "iterative_pseudo_inverse", "segment_means"]
 
 
 def segment_means(x: "Float[Array, '*b n d']", num_segments: int, shown=True):
@@ -41,6 +41,18 @@ def iterative_pseudo_inverse(a: "Float[Array, '*b i j']", iterations: int = 6) -
         az = a @ z
         z = 0.25 * z @ (13 * one - az @ (15 * one - az @ (7 * one - az)))
     return z
+
+
+def convolved_values(v: "Float[Array, '*b h n e']", kernels: "Float[Array, 'h size']") -> "Float[Array, '*b h n e']":
+    """Return sums of each value and its neighbours, with the weights of its head: what the authors add to the output.
+
+    The size is odd, and outside of the sequence there are zeros; padding must hold zeros too.
+    """
+    size = kernels.shape[-1]
+    if size % 2 == 0:
+        raise ValueError(f"kernels has shape {kernels.shape}: expected (heads, size) with an odd size")
+    wide = np.pad(v, [(0, 0)] * (v.ndim - 2) + [(size // 2, size // 2), (0, 0)])
+    return np.einsum("...hnes,hs->...hne", np.lib.stride_tricks.sliding_window_view(wide, size, axis=-2), kernels)
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,22 @@ from transformers import NystromformerConfig
 from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
 from compare import assert_equal
-from mha import nn
+from mha import nn, reference
 
 
-def theirs(heads=1):
+def theirs(heads=1, *, convolved=False):
     """Return a layer with weights of standard deviation 0.3."""
     torch.manual_seed(0)
     config = NystromformerConfig(
         hidden_size=5 * heads,
         num_attention_heads=heads,
         num_landmarks=4,
+        conv_kernel_size=5,
         segment_means_seq_len=12,
         inv_coeff_init_option=False,
     )
     layer = NystromformerSelfAttention(config).double().eval()
-    layer.conv_kernel_size = None  # leave out the convolution of the values that is added
+    layer.conv_kernel_size = layer.conv_kernel_size if convolved else None
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return layer
@@ -57,3 +58,18 @@ def test_theirs_lets_samples_depend_on_each_other():
         assert_equal(layer(x)[0][:1], layer(x[:1])[0], atol=1e-6)
     layer.init_option = "exact"
     assert_equal(found, layer(x)[0], atol=1e-6)
+
+
+@torch.no_grad()
+def test_the_convolution_of_the_values_is_theirs():
+    layer, x = theirs(heads=3, convolved=True), torch.randn(2, 12, 15, dtype=torch.float64)
+    layer.init_option = "exact"
+    kernels, (q, k, v) = layer.conv.weight[:, 0, :, 0], heads(layer, x)
+    found = nn.Nystrom(4)(q, k, v) + nn.convolved_values(v, kernels)
+    assert_equal(found.transpose(1, 2).flatten(2), layer(x)[0], atol=1e-6)
+    with pytest.raises(AssertionError):
+        assert_equal(nn.convolved_values(v, kernels.flip(-1)), nn.convolved_values(v, kernels), atol=1e-6)
+    expected = reference.convolved_values(v.numpy(), kernels.numpy())
+    assert_equal(nn.convolved_values(v[:, None], kernels)[:, 0], expected, atol=1e-14)
+    with pytest.raises(ValueError, match="with an odd size"):
+        nn.convolved_values(v, kernels[:, :4])

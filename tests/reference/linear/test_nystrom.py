@@ -6,7 +6,7 @@ import pytest
 from approximation_calls import D, draw, left_and_right
 from compare import assert_equal
 from mha import reference
-from mha.reference import Nystrom, iterative_pseudo_inverse, segment_means, softmax
+from mha.reference import Nystrom, convolved_values, iterative_pseudo_inverse, segment_means, softmax
 
 
 def test_segments_by_hand():
@@ -54,6 +54,14 @@ def test_the_formula_of_the_paper():
         assert_equal(found[at], formula(q[at], k[at], v[at], 4), atol=1e-12)
         with pytest.raises(AssertionError):
             assert_equal(found[at], formula(q[at], k[at], v[at], 4, iterations=5), atol=1e-12)
+
+
+def test_convolution_by_hand():
+    v = np.array([[[1.0], [2], [4]], [[1], [2], [4]]])
+    found = convolved_values(v, np.array([[1.0, 10, 100], [0, 1, 0]]))
+    assert_equal(found, [[[210], [421], [42]], v[1]])
+    with pytest.raises(ValueError, match=r"kernels has shape \(2, 2\): expected \(heads, size\) with an odd size"):
+        convolved_values(v, np.ones((2, 2)))
 
 
 def test_all_landmarks_are_attention():
