@@ -24,10 +24,18 @@ STEPS, TUNING_STEPS, RATES, SEEDS = 1000, 250, (3e-3, 1e-2, 3e-2, 1e-1), (0, 1, 
 LENGTHS, BANDS = (64, 128, 256, 512, 1024), 16
 LOG = Path(__file__).parent / "logs/length_extrapolation.jsonl"
 
+
+def learned_table():
+    """Return a table of positions drawn like the characters: as large beside them as in BERT and GPT-2."""
+    positions = nn.LearnedPositions(LENGTH, D_MODEL)
+    torch.nn.init.normal_(positions.weight)
+    return positions
+
+
 SCHEMES = {
     "none": Scheme(),
     "sinusoidal": Scheme(added=lambda: nn.SinusoidalPositions(D_MODEL)),
-    "learned": Scheme(added=lambda: nn.LearnedPositions(LENGTH, D_MODEL), longest=LENGTH),
+    "learned": Scheme(added=learned_table, longest=LENGTH),
     "shaw": Scheme(lambda: nn.ShawBias(D_MODEL // HEADS, max_distance=16)),
     "transformer_xl": Scheme(lambda: nn.TransformerXLBias(D_MODEL, HEADS)),
     "t5": Scheme(lambda: nn.RelativeBias(HEADS, num_buckets=16, max_distance=32, bidirectional=False)),
@@ -121,8 +129,10 @@ def summary(lines):
         return {"mean": round(sum(values) / len(values), 4), "low": min(values), "high": max(values)}
 
     table, runs = {}, [line for line in lines if line["kind"] == "run"]
-    for name in dict.fromkeys(run["scheme"] for run in runs):
+    for name in (*SCHEMES, *STRETCHED):
         of_scheme = [run for run in runs if run["scheme"] == name]
+        if not of_scheme:
+            continue
         first = of_scheme[0]
         about = {key: first[key] for key in ("rate", "parameters", "refused_from") if key in first}
         about["loss"] = {str(n): over_seeds([run["loss"][n] for run in of_scheme]) for n in first["loss"]}
