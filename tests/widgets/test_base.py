@@ -28,7 +28,7 @@ WIDGETS = [
     HeadMaps(TOKENS, attention_weights(Q, K, mask=causal)[None], name="fig-b"),
     Heads(TOKENS, Q, K, name="fig-c"),
     Lookup(range(0, 24, 3), range(8), period=24, query=7.5, name="fig-e"),
-    Phases(Q[0].ravel()[:64], K[0].ravel()[:64], name="fig-k"),
+    Phases(Q.ravel()[:64], K.ravel()[:64], name="fig-k"),
     Rounding(exponent=-4, thousandths=600, name="fig-f"),
     Tiles(name="fig-h"),
 ]
