@@ -22,7 +22,7 @@ export function compute({ num_heads, head: wanted, back, content }) {
   return { slopes, head, weights, lost, half: lost + Math.log(others) };
 }
 
-const percent = (share) => (100 * share).toFixed(share >= 0.0995 ? 0 : 1);
+const shareOf = (share) => (100 * share).toFixed(share >= 0.0995 ? 0 : 1);
 
 export function sentence(state) {
   const { slopes, head, weights, lost, half } = compute(state);
@@ -33,7 +33,7 @@ export function sentence(state) {
     back: state.back,
     lost: number(Math.floor(100 * lost + 0.5) / 100),
     content: state.content,
-    share: percent(weights[state.back]),
+    share: shareOf(weights[state.back]),
     half: half.toFixed(1),
   });
 }
@@ -44,7 +44,7 @@ export function picture(state) {
   const { weights } = compute(state);
   const top = Math.max(...weights);
   const step = (CHART.right - CHART.left) / PLACES;
-  const parts = [label(CHART.left, 18, fill(state.words.top, { share: percent(top) }), { class: "muted" })];
+  const parts = [label(CHART.left, 18, fill(state.words.top, { share: shareOf(top) }), { class: "muted" })];
   weights.forEach((weight, back) => {
     const left = CHART.right - (back + 1) * step;
     const tall = ((CHART.bottom - CHART.top) * weight) / top;

@@ -15,7 +15,20 @@ from traitlets import TraitError
 from mha.masks import causal
 from mha.reference import attention_weights
 from mha.text import template
-from mha.widgets import Cost, DotProduct, Features, Flash, HeadMaps, Heads, Lookup, Phases, Rounding, Tiles
+from mha.widgets import (
+    Cost,
+    DotProduct,
+    Features,
+    Flash,
+    HeadMaps,
+    Heads,
+    Lookup,
+    Masks,
+    Phases,
+    Rounding,
+    Slopes,
+    Tiles,
+)
 from mha.widgets.base import HERE, module_source
 
 TOKENS = ["[CLS]", "ships", "<sail>", "'at'", '"sea"', "&"]
@@ -28,8 +41,10 @@ WIDGETS = [
     HeadMaps(TOKENS, attention_weights(Q, K, mask=causal)[None], name="fig-b"),
     Heads(TOKENS, Q, K, name="fig-c"),
     Lookup(range(0, 24, 3), range(8), period=24, query=7.5, name="fig-e"),
+    Masks(name="fig-i"),
     Phases(Q.ravel()[:64], K.ravel()[:64], name="fig-k"),
     Rounding(exponent=-4, thousandths=600, name="fig-f"),
+    Slopes(name="fig-l"),
     Tiles(name="fig-h"),
 ]
 KINDS = sorted(path.stem for path in HERE.glob("*.js") if path.stem != "common")
@@ -118,7 +133,7 @@ def test_every_table_of_words_has_its_widget():
 
 @each_widget
 def test_data_is_given_once(widget):
-    assert widget.trait_names(data=True)
+    assert widget.trait_names(data=True) or widget.kind() == "slopes"  # which has settings alone
     for name in widget.trait_names(data=True):
         before = getattr(widget, name)
         with pytest.raises(TraitError, match=f'"{name}" trait is read-only'):
