@@ -19,6 +19,7 @@ from mha import nn
 from mha.data import load, pretrained
 
 TRAINED, TOKENS, CHUNK, FACTOR = 8192, 12288, 1024, 2.0
+NOTE = "one passage, nothing trained; each method may come from a run of its own"
 
 
 def schemes(base, width):
@@ -65,8 +66,8 @@ def main():
         print(f"{name}: {found} ({time.process_time() - start:.0f} s)", flush=True)
         path = RESULTS / "rotary_lengths.json"
         known_losses = json.loads(path.read_text())["loss_in_nats"] if path.exists() else {}
-        by_method = {name: x for name, x in (known_losses | {name: found}).items() if name in methods}
-        save("rotary_lengths", {"setting": setting, "loss_in_nats": by_method}, note="one passage, nothing trained")
+        by_method = {each: x for each in methods if (x := (known_losses | {name: found}).get(each))}
+        save("rotary_lengths", {"setting": setting, "loss_in_nats": by_method}, note=NOTE)
 
 
 if __name__ == "__main__":
