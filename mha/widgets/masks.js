@@ -13,6 +13,14 @@ const block = (i, size) => Math.floor(i / size);
 // Of each kind: how it is written, which pairs it shows, and the numbers that decide, as in mha.masks.
 const KINDS = {
   causal: { text: () => "causal", see: (i, j) => j <= i, numbers: (i, j) => `${j} ${j <= i ? "≤" : ">"} ${i}` },
+  log_strided: {
+    text: () => "log_strided",
+    see: (i, j) => j <= i && ((i - j) & (i - j - 1)) === 0,
+    numbers: (i, j, size, { said, seen }) => {
+      if (j >= i) return `${j} ${j === i ? "=" : ">"} ${i}`;
+      return fill(said[seen ? "power_visible" : "power_hidden"], { i, j, distance: i - j });
+    },
+  },
   window: {
     text: (size) => `window(${size}, ${size})`,
     see: (i, j, size) => Math.abs(i - j) <= size,
@@ -32,14 +40,6 @@ const KINDS = {
       const steps = (late - early) / size;
       if ((late - early) % size) return fill(said.multiple_hidden, { late, early, distance: late - early, step: size });
       return `${late} − ${early} = ${steps} · ${size}, ${steps} ${steps <= 2 ? "≤" : ">"} 2`;
-    },
-  },
-  log_strided: {
-    text: () => "log_strided",
-    see: (i, j) => j <= i && ((i - j) & (i - j - 1)) === 0,
-    numbers: (i, j, size, { said, seen }) => {
-      if (j >= i) return `${j} ${j === i ? "=" : ">"} ${i}`;
-      return fill(said[seen ? "power_visible" : "power_hidden"], { i, j, distance: i - j });
     },
   },
   fixed: {
@@ -191,6 +191,12 @@ export function picture(state) {
   return canvas(WIDTH, HEIGHT, parts.join(""));
 }
 
+// Whether a term is there and has a size.
+function counts(state, place) {
+  const absent = place > 1 && state[`operator_${place}`] === "none";
+  return !absent && KINDS[state[`kind_${place}`]].text.length > 0;
+}
+
 // The pair that an arrow key leads to.
 export function step(key, pair, n) {
   const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[key];
@@ -205,7 +211,12 @@ function render({ model, el }) {
     select(model, `operator_${place}`, { text: words.operator_control, options: OPERATORS.map((sign) => [sign, sign === "none" ? words.none : sign]) });
   const term = (place) => [
     select(model, `kind_${place}`, { text: fill(words.kind_control, { place }), options: kinds }),
-    slider(model, `size_${place}`, { text: words.size_control, min: 1, max: LARGEST, value: (state) => String(state[`size_${place}`]) }),
+    slider(model, `size_${place}`, {
+      text: words.size_control,
+      min: 1,
+      max: (state) => (counts(state, place) ? LARGEST : 1), // else it can not be moved
+      value: (state) => (counts(state, place) ? String(state[`size_${place}`]) : ""),
+    }),
   ];
   const unmount = mount(
     { model, el },

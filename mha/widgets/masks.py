@@ -17,10 +17,10 @@ LARGEST = 8
 OPERATORS = ["none", "&", "|", "& ~", "| ~"]
 KINDS = {
     "causal": lambda size, n: masks.causal,
+    "log_strided": lambda size, n: masks.log_strided,
     "window": lambda size, n: masks.window(size, size),
     "strided": lambda size, n: masks.strided(size),
     "dilated": lambda size, n: masks.dilated(2, 2, size),
-    "log_strided": lambda size, n: masks.log_strided,
     "fixed": lambda size, n: masks.fixed(size, 1),
     "prefix": lambda size, n: masks.prefix(size),
     "global_tokens": lambda size, n: masks.global_tokens([*range(size)]),
@@ -57,8 +57,8 @@ class Masks(Widget):
 
     def __init__(
         self,
-        terms=(("causal", 1), ("window", 3), ("global_tokens", 1)),
-        operators=("&", "|"),
+        terms=(("window", 3), ("global_tokens", 1), ("random_blocks", 1)),
+        operators=("|", "|"),
         *,
         n=24,
         query=17,
