@@ -51,7 +51,6 @@ const KINDS = {
       return query === key ? fill(said.fixed_inside, { block: key }) : fill(said.fixed_summary, { j, summary: 1, block: key });
     },
   },
-  prefix: { text: (size) => `prefix(${size})`, see: (i, j, size) => j < size, numbers: (i, j, size) => `${j} ${j < size ? "<" : "≥"} ${size}` },
   global_tokens: {
     text: (size) => `global_tokens([${range(size).join(", ")}])`,
     see: (i, j, size) => Math.min(i, j) < size,
@@ -64,6 +63,7 @@ const KINDS = {
     numbers: (i, j, size, { said, seen }) =>
       fill(said[seen ? "drawn_visible" : "drawn_hidden"], { query: block(i, BLOCK), key: block(j, BLOCK) }),
   },
+  prefix: { text: (size) => `prefix(${size})`, see: (i, j, size) => j < size, numbers: (i, j, size) => `${j} ${j < size ? "<" : "≥"} ${size}` },
 };
 
 // A mask is a term { kind, size, negated }, or two masks joined by a sign.

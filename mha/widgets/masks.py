@@ -22,9 +22,9 @@ KINDS = {
     "strided": lambda size, n: masks.strided(size),
     "dilated": lambda size, n: masks.dilated(2, 2, size),
     "fixed": lambda size, n: masks.fixed(size, 1),
-    "prefix": lambda size, n: masks.prefix(size),
     "global_tokens": lambda size, n: masks.global_tokens([*range(size)]),
     "random_blocks": lambda size, n: masks.random_blocks(0, n, block=BLOCK, number=min(size, n // BLOCK)),
+    "prefix": lambda size, n: masks.prefix(size),
 }
 JOIN = {
     "&": lambda one, two: one & two,
