@@ -71,6 +71,8 @@ function render({ model, el }) {
       settings: ["num_heads", "head", "back", "content"],
       data: [],
       controls: [
+        slider(model, "back", { text: words.back_control, min: 0, max: PLACES - 1, value: ({ back }) => `${back}` }),
+        slider(model, "content", { text: words.content_control, min: 0, max: 20, value: ({ content }) => `${content}` }),
         slider(model, "num_heads", { text: words.heads_control, min: 1, max: 16, value: ({ num_heads }) => `${num_heads}` }),
         slider(model, "head", {
           text: words.head_control,
@@ -78,8 +80,6 @@ function render({ model, el }) {
           max: ({ num_heads }) => num_heads - 1,
           value: (state) => `${compute(state).head}`,
         }),
-        slider(model, "back", { text: words.back_control, min: 0, max: PLACES - 1, value: ({ back }) => `${back}` }),
-        slider(model, "content", { text: words.content_control, min: 0, max: 20, value: ({ content }) => `${content}` }),
       ],
       picture,
       sentence,

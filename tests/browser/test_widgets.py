@@ -10,7 +10,20 @@ import pytest
 
 from browser.visit import picture, served, still_controls, visit
 from mha import masks, reference
-from mha.widgets import Cost, DotProduct, Features, Flash, HeadMaps, Heads, Lookup, Masks, Phases, Rounding, Tiles
+from mha.widgets import (
+    Cost,
+    DotProduct,
+    Features,
+    Flash,
+    HeadMaps,
+    Heads,
+    Lookup,
+    Masks,
+    Phases,
+    Rounding,
+    Slopes,
+    Tiles,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -69,6 +82,7 @@ def widgets():
         Tiles(reach=2, rows=4, columns=8),
         Masks(),
         Phases(q[0, :2].ravel(), k[0, :2].ravel(), position=5),
+        Slopes(num_heads=6, head=4),
     ]
 
 
