@@ -46,9 +46,10 @@ def window_attention(
     together do not see each other. `bias` is (h, p, p), the same in every window of p patches.
     """
     checks.tensors(q=q, k=k, v=v)
-    shapes.check_patches(grid, q=q, k=k, v=v)
+    cut = masks.shifted_window2d(grid, window, shift)
+    shapes.check_patches((cut.rows, cut.columns), q=q, k=k, v=v)
     slots = window_slots(grid, window, shift, device=q.device)
-    see = masks.shifted_window2d(grid, window, shift)(0, 0, slots[:, :, None], slots[:, None, :])
+    see = cut(0, 0, slots[:, :, None], slots[:, None, :])
     places = slots.clamp(min=0)
     q, k, v = (x[..., places, :].transpose(-3, -4) for x in (q, k, v))  # (…, windows, h, p, d)
     batch = np.broadcast_shapes(*(x.shape[:-4] for x in (q, k, v)))

@@ -40,13 +40,14 @@ def window_attention(
     The numbers of `attention` with `masks.shifted_window2d(grid, window, shift)`; patches that only the shift brought
     together do not see each other. `bias` is (h, p, p), the same in every window of p patches.
     """
-    shapes.check_patches(grid, q=q, k=k, v=v)
+    cut = masks.shifted_window2d(grid, window, shift)
+    shapes.check_patches((cut.rows, cut.columns), q=q, k=k, v=v)
     slots = window_slots(grid, window, shift)
-    see = masks.shifted_window2d(grid, window, shift)(0, 0, slots[:, :, None], slots[:, None, :])
+    see = cut(0, 0, slots[:, :, None], slots[:, None, :])
     q, k, v = (np.swapaxes(x[..., slots, :], -3, -4) for x in (q, k, v))  # (…, windows, h, p, d)
     batch = np.broadcast_shapes(*(x.shape[:-4] for x in (q, k, v)))
     mask = np.tile(see[:, None], (int(np.prod(batch)), 1, 1, 1))
     found = np.swapaxes(attention(q, k, v, mask=mask, bias=bias, scale=scale), -3, -4)
-    out = np.empty((*found.shape[:-3], grid[0] * grid[1], found.shape[-1]))
+    out = np.empty((*found.shape[:-3], cut.rows * cut.columns, found.shape[-1]))
     out[..., slots[slots >= 0], :] = found[..., slots >= 0, :]
     return out

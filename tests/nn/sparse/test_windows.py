@@ -125,3 +125,18 @@ def test_a_planted_fault_is_seen(fault):
 def test_refused(options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         WindowAttention(12, 3, window=2, **options)(draw(1, 4, 12).float(), (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ((3,), r"grid has 1 entries: expected \(rows, columns\)"),
+        (12, r"grid is 12: expected \(rows, columns\)"),
+        ((0, 12), r"grid\[0\] is 0: expected at least 1"),
+        ((3, 5), "q has length 12: expected 3 × 5 = 15, a row a patch"),
+    ],
+    ids=str,
+)
+def test_no_grid_of_these_rows(grid, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        window_attention(*tensors((3, 4)), grid=grid, window=2)
