@@ -22,14 +22,14 @@ export function compute({ num_heads, head: wanted, back, content }) {
   return { slopes, head, weights, lost, half: lost + Math.log(others) };
 }
 
+const which = (state, { slopes, head }) => ({ head, heads: state.num_heads, part: number(1 / slopes[head]) });
 const shareOf = (share) => (100 * share).toFixed(share >= 0.0995 ? 0 : 1);
 
 export function sentence(state) {
-  const { slopes, head, weights, lost, half } = compute(state);
+  const found = compute(state);
+  const { weights, lost, half } = found;
   return fill(state.words.sentence, {
-    head,
-    heads: state.num_heads,
-    part: number(1 / slopes[head]),
+    ...which(state, found),
     back: state.back,
     lost: number(Math.floor(100 * lost + 0.5) / 100),
     content: state.content,
@@ -41,10 +41,12 @@ export function sentence(state) {
 export const alt = (state) => fill(state.words.alt, { places: PLACES, sentence: sentence(state) });
 
 export function picture(state) {
-  const { weights } = compute(state);
+  const found = compute(state);
+  const { weights } = found;
   const top = Math.max(...weights);
   const step = (CHART.right - CHART.left) / PLACES;
-  const parts = [label(CHART.left, 18, fill(state.words.top, { share: shareOf(top) }), { class: "muted" })];
+  const about = fill(state.words.top, { ...which(state, found), share: shareOf(top) });
+  const parts = [label(CHART.left, 18, about, { class: "muted" })];
   weights.forEach((weight, back) => {
     const left = CHART.right - (back + 1) * step;
     const tall = ((CHART.bottom - CHART.top) * weight) / top;

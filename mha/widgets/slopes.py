@@ -58,15 +58,18 @@ class Slopes(Widget):
         found = self.compute()
         return say(
             "widgets.slopes.sentence",
-            head=found["head"],
-            heads=self.num_heads,
-            part=number(1 / found["slopes"][found["head"]]),
+            **self.which(found),
             back=self.back,
             lost=number(math.floor(100 * found["lost"] + 0.5) / 100),
             content=self.content,
             share=percent(found["weights"][self.back]),
             half=f"{found['half']:.1f}",
         )
+
+    def which(self, found):
+        """Name the head and its slope."""
+        part = number(1 / found["slopes"][found["head"]])
+        return {"head": found["head"], "heads": self.num_heads, "part": part}
 
     def alt(self):
         return say("widgets.slopes.alt", places=PLACES, sentence=self.sentence())
@@ -76,7 +79,8 @@ class Slopes(Widget):
         found, words = self.compute(), self.words
         top = found["weights"].max()
         step = (CHART["right"] - CHART["left"]) / PLACES
-        parts = [label(CHART["left"], 18, say("widgets.slopes.top", share=percent(top)), {"class": "muted"})]
+        about = say("widgets.slopes.top", **self.which(found), share=percent(top))
+        parts = [label(CHART["left"], 18, about, {"class": "muted"})]
         for back, weight in enumerate(found["weights"]):
             left = CHART["right"] - (back + 1) * step
             tall = (CHART["bottom"] - CHART["top"]) * weight / top
