@@ -246,12 +246,10 @@ def check_frequencies(frequencies, width, wording="x has width"):
 
 def check_spectrum(frequencies):
     """Raise unless pairs turn slower and slower, as those of a base do."""
-    fastest, *others = [float(x) for x in frequencies]
-    slowest = others[-1] if others else fastest
-    if not 0 < slowest < fastest:
-        raise ValueError(
-            f"frequencies go from {fastest:.4g} to {slowest:.4g}: expected at least two, the fastest first, above 0"
-        )
+    values = [float(x) for x in frequencies]
+    if len(values) < 2 or not 0 < values[-1] < values[0]:
+        got = f"go from {values[0]:.4g} to {values[-1]:.4g}" if values else "are none"
+        raise ValueError(f"frequencies {got}: expected at least two, the fastest first, above 0")
 
 
 def check_positive(**numbers):
@@ -287,11 +285,44 @@ def check_log_buckets(span, max_distance):
     """Raise unless distances up to `max_distance` have fewer rows than they are, some of them to share."""
     if max_distance is None:
         return
-    if not (span >= 4 and span % 2 == 0 and max_distance > span // 2 + 1):
+    if not (span >= 4 and span % 2 == 0 and integer("max_distance", max_distance) > span // 2 + 1):
         raise ValueError(
             f"span is {span} and max_distance is {max_distance}: expected an even span of at least 4 and a "
             "max_distance of more than span/2 + 1, for the distances in between to share rows"
         )
+
+
+def check_buckets(num_buckets, max_distance, bidirectional):
+    """Raise unless in each direction some buckets hold one distance, and others what is left below `max_distance`."""
+    least = 4 if bidirectional else 2
+    exact = count("num_buckets", num_buckets, least=least) // least
+    count("max_distance", max_distance, least=exact + 1)
+
+
+def check_contents(q_positions, k_positions, q, k=None):
+    """Raise unless there is a position for each row of q and of k, and q can meet k."""
+    for name, x, positions in (("q", q, q_positions), ("k", k, k_positions)):
+        if x is None:
+            continue
+        check_rank(name, x, ("heads", "length", "width"))
+        if positions.shape[-1] != x.shape[-2]:
+            got = f"{name}_positions has shape {_shape(positions)}"
+            raise ValueError(f"{got}: expected (…, {x.shape[-2]}), a position for each row of {name}")
+    if k is not None and k.shape[-1] != q.shape[-1]:
+        raise ValueError(f"k has width {k.shape[-1]} and q has {q.shape[-1]}: expected one width")
+
+
+def check_grid(grid):
+    """Raise unless these are the vectors of the places of a grid, one at least."""
+    if len(_shape(grid)) != 3 or 0 in _shape(grid):
+        raise ValueError(f"grid has shape {_shape(grid)}: expected (rows, columns, width), 1 or more of each")
+
+
+def check_window(window):
+    """Return the rows and the columns of a window, or raise."""
+    if not isinstance(window, tuple | list) or len(window) != 2:
+        raise ValueError(f"window is {window!r}: expected (rows, columns)")
+    return tuple(count(f"window[{axis}]", size, least=1) for axis, size in enumerate(window))
 
 
 def check_in_window(name, first, last, rows, columns):
@@ -415,6 +446,14 @@ def check_patches(grid, **arrays):
             raise ValueError(
                 f"{name} has length {x.shape[-2]}: expected {grid[0]} × {grid[1]} = {grid[0] * grid[1]}, a row a patch"
             )
+
+
+def check_kernels(v, kernels):
+    """Raise unless there is a kernel of one odd size for each head of v (…, heads, length, width)."""
+    check_rank("v", v, ("heads", "length", "width"))
+    num_heads = v.shape[-3]
+    if kernels.ndim != 2 or kernels.shape[0] != num_heads or kernels.shape[1] % 2 == 0:
+        raise ValueError(f"kernels has shape {_shape(kernels)}: expected ({num_heads}, size), an odd size for each head")
 
 
 def check_routing(q, k, v, centroids, *, mask=None, scale=None):

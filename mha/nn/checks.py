@@ -8,7 +8,7 @@ import torch
 
 from mha import shapes
 
-__all__ = ["consecutive", "number", "positions", "positive", "tensors"]
+__all__ = ["consecutive", "integers", "number", "positions", "positive", "tensors"]
 
 
 def number(name, value):
@@ -43,12 +43,17 @@ def tensors(**arrays):
             raise ValueError(f"{name} is on {x.device} and {first[0]} is on {first[1]}: expected one device")
 
 
-def positions(name, x, expected):
-    """Raise unless `x` holds one integer for each row, shared or per sample."""
+def integers(name, x):
+    """Raise unless `x` is a tensor of integers."""
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{name} is a {type(x).__name__}: expected a torch tensor of integers")
     if x.dtype == torch.bool or x.is_floating_point() or x.is_complex():
         raise TypeError(f"{name} has dtype {x.dtype}: expected integers")
+
+
+def positions(name, x, expected):
+    """Raise unless `x` holds one integer for each row, shared or per sample."""
+    integers(name, x)
     if x.ndim == 0 or x.shape[-1] != expected[-1] or not shapes.fits(x.shape, expected):
         raise ValueError(
             f"{name} has shape {tuple(x.shape)}: expected ({expected[-1]},), or one row per sample {tuple(expected)}"

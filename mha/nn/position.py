@@ -33,7 +33,7 @@ def sinusoidal(
     `dtype` the result has torch's default.   Book: {eq}`sinusoid`.
     """
     shapes.check_sinusoid(d_model, base, layout)
-    checks.positions("positions", positions, positions.shape)
+    checks.integers("positions", positions)
     angles = positions[..., None] * _frequencies(d_model, base, positions.device)
     waves = torch.stack((angles.sin(), angles.cos()), -2 if layout == "half" else -1).flatten(-2)
     return waves.to(dtype or torch.get_default_dtype())
@@ -62,7 +62,7 @@ def sinusoidal_2d(
     `positions` are rows and columns, as from `grid_positions`.   Book: {eq}`sinusoid-2d`.
     """
     shapes.check_sinusoid(d_model, base, layout, axes=2)
-    checks.positions("positions", positions, positions.shape)
+    checks.integers("positions", positions)
     shapes.check_places("positions", positions)
     options = {"base": base, "layout": layout, "dtype": dtype}
     return torch.cat([sinusoidal(axis, d_model // 2, **options) for axis in positions.unbind(-1)], -1)
@@ -76,19 +76,22 @@ def grid_positions(height, width, *, device=None) -> "Int[Tensor, 'n 2']":
 
 def learned_positions(table: "Float[Tensor, 'rows m']", positions: "Int[Tensor, '*b']") -> "Float[Tensor, '*b m']":
     """Return the row of a table for each position, of which the table must have one.   Book: {eq}`learned-position`."""
-    checks.positions("positions", positions, positions.shape)
+    checks.integers("positions", positions)
+    checks.tensors(table=table)
     shapes.check_rank("table", table, ("positions", "width"))
+    positions = positions.long()
     if positions.numel() and readable(positions):
         shapes.check_in_table(int(positions.min()), int(positions.max()), len(table))
-    return nn.functional.embedding(positions.long(), table)  # table[positions] would take −1 for the last row
+    return nn.functional.embedding(positions, table)  # table[positions] would take −1 for the last row
 
 
 def interpolate_grid(grid: "Float[Tensor, 'h w m']", height, width) -> "Float[Tensor, 'h2 w2 m']":
-    """Return a learned grid at another size: cubic along both axes, as Vision Transformers read larger pictures.
+    """Return a learned grid at another size: cubic along both axes, as in the ViTs of PyTorch.
 
-    Dosovitskiy et al. (2021). Computed in at least float32.   Book: {eq}`grid-interpolation`.
+    Vision Transformers so read larger pictures (Dosovitskiy et al., 2021, whose own code is linear). Computed in at least float32.   Book: {eq}`grid-interpolation`.
     """
-    shapes.check_rank("grid", grid, ("rows", "columns", "width"))
+    checks.tensors(grid=grid)
+    shapes.check_grid(grid)
     size = count("height", height, least=1), count("width", width, least=1)
     planes = grid.to(torch.promote_types(grid.dtype, torch.float32)).permute(2, 0, 1)[None]
     return nn.functional.interpolate(planes, size, mode="bicubic")[0].permute(1, 2, 0).to(grid.dtype)

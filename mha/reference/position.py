@@ -13,7 +13,7 @@ def sinusoidal(positions: "Int[Array, '*b']", d_model, *, base=10000.0, layout="
     """Return the sine and the cosine of p · base^(−2c/d_model) for each position p and pair c.
 
     Pair c is in the columns (2c, 2c + 1) of the layout "interleaved" (Vaswani et al., 2017) and in (c, c + d_model/2)
-    of "half", as most code has it.   Book: {eq}`sinusoid`.
+    of "half", as tensor2tensor has it.   Book: {eq}`sinusoid`.
     """
     shapes.check_sinusoid(d_model, base, layout)
     positions = shapes.int64("positions", positions)
@@ -67,12 +67,13 @@ def learned_positions(table: "Float[Array, 'rows m']", positions: "Int[Array, '*
 
 
 def interpolate_grid(grid: "Float[Array, 'h w m']", height, width) -> "Float[Array, 'h2 w2 m']":
-    """Return a learned grid at another size: cubic along both axes, as Vision Transformers read larger pictures.
+    """Return a learned grid at another size: cubic along both axes, as in the ViTs of PyTorch.
 
-    Dosovitskiy et al. (2021); the numbers are those of torch's bicubic `interpolate`.   Book: {eq}`grid-interpolation`.
+    Vision Transformers so read larger pictures (Dosovitskiy et al., 2021, whose own code is linear); the numbers are those of torch's bicubic `interpolate`.
+    Book: {eq}`grid-interpolation`.
     """
     grid = shapes.float64("grid", grid)
-    shapes.check_rank("grid", grid, ("rows", "columns", "width"))
+    shapes.check_grid(grid)
     down = cubic_weights(grid.shape[0], count("height", height, least=1))
     across = cubic_weights(grid.shape[1], count("width", width, least=1))
     return np.einsum("ir,jc,rcm->ijm", down, across, grid)

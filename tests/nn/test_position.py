@@ -164,6 +164,15 @@ def test_far_positions_are_exact_in_float32():
     assert_equal(sinusoidal(far, 6), reference.sinusoidal(far.numpy(), 6), atol=2 * FLOAT32)
 
 
+def test_any_integers_of_any_shape():
+    table = draw(7, 6)
+    for dtype in (torch.uint8, torch.int16, torch.uint16, torch.uint64):
+        assert_equal(learned_positions(table, torch.arange(5).to(dtype)), table[:5])
+        assert_equal(sinusoidal(torch.arange(5).to(dtype), 6), sinusoidal(torch.arange(5), 6))
+    assert_equal(learned_positions(table, torch.tensor(5)), table[5])
+    assert_equal(sinusoidal(torch.tensor(5), 6), sinusoidal(torch.arange(6), 6)[5])
+
+
 def test_half_precision():
     x = torch.zeros(1, 5, 6, dtype=torch.bfloat16)
     assert_equal(SinusoidalPositions(6)(x)[0], sinusoidal(torch.arange(5), 6).to(torch.bfloat16))
@@ -187,6 +196,15 @@ def test_half_precision():
         (lambda: LearnedGrid(2, 3, 6)(torch.zeros(1, 5, 6)), ValueError, "x has 5 patches: expected 2 × 3 = 6"),
         (lambda: LearnedGrid(2, 3, 6)(torch.zeros(1, 8, 6), 2), ValueError, "x has 8 patches: expected 2 × 3 = 6"),
         (lambda: interpolate_grid(draw(3, 6), 5, 5), ValueError, r"grid has shape \(3, 6\)"),
+        (lambda: interpolate_grid(draw(2, 3, 3, 1), 5, 5), ValueError, r"grid has shape \(2, 3, 3, 1\)"),
+        (
+            lambda: interpolate_grid(draw(0, 3, 2), 5, 5),
+            ValueError,
+            r"grid has shape \(0, 3, 2\): .* 1 or more of each",
+        ),
+        (lambda: sinusoidal([0, 1], 6), TypeError, "positions is a list: expected a torch tensor of integers"),
+        (lambda: learned_positions(draw(3, 6), None), TypeError, "positions is a NoneType"),
+        (lambda: learned_positions([[1.0]], torch.arange(1)), TypeError, "table is a list: expected a torch tensor"),
     ],
 )
 def test_bad_calls_are_named(call, error, words):

@@ -52,5 +52,6 @@ class Alibi:
         self, q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"
     ) -> "Float[Tensor, '*b h i j']":
         """Return −slope · abs(j − i) for each head: `alibi_bias`."""
+        checks.integers("q_positions", q_positions)
         slopes = alibi_slopes(self.num_heads, device=q_positions.device, dtype=torch.float64)
         return alibi_bias(slopes, q_positions, k_positions)

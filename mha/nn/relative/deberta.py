@@ -9,6 +9,8 @@ from torch import nn
 from mha import shapes
 from mha.integers import count
 from mha.nn import checks
+from mha.nn.formula import wide
+from mha.nn.modes import own_precision
 from mha.nn.relative.pairs import distances, pick
 
 __all__ = ["DisentangledBias", "disentangled_bias"]
@@ -31,18 +33,22 @@ def disentangled_bias(
     The tables have 2s rows a head, for the distances −s to s − 1, query minus key; with `max_distance` far ones share
     rows, as in DeBERTa-v2. Both terms read the row of i − j, as the released code and its checkpoints do; with
     `paper_sign` the second reads that of j − i, as the paper says. The scale is 1/√d unless given; that of the paper
-    is 1/√(3d), for three terms: give it to q·k too.
+    is 1/√(3d), for three terms: give it to q·k too. In at least float32, as scores are.
     """
     checks.tensors(q=q, k=k, position_keys=position_keys, position_queries=position_queries)
+    apart = -distances(q_positions, k_positions)
+    shapes.check_contents(q_positions, k_positions, q, k)
     shapes.check_disentangled(q, position_keys, position_queries)
     shapes.check_groups(q.shape[-3], k.shape[-3])
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    apart, span = -distances(q_positions, k_positions), position_keys.shape[1] // 2
+    span = position_keys.shape[1] // 2
     rows = table_rows(apart, span, max_distance)
-    from_content = pick(scale * q @ position_keys.mT, rows)
-    by_group = rearrange(position_queries, "(g r) s d -> g r s d", g=k.shape[-3])
-    asked = einsum(scale * k, by_group, "... g j d, g r s d -> ... g r j s").flatten(-4, -3)
     opposite = table_rows(-apart, span, max_distance) if paper_sign else rows
+    q, k, position_keys, position_queries = map(wide, (q, k, position_keys, position_queries))
+    by_group = rearrange(position_queries, "(g r) s d -> g r s d", g=k.shape[-3])
+    with own_precision(q):
+        from_content = pick(scale * q @ position_keys.mT, rows)
+        asked = einsum(scale * k, by_group, "... g j d, g r s d -> ... g r j s").flatten(-4, -3)
     return from_content + pick(asked, opposite.mT).mT
 
 
@@ -81,9 +87,10 @@ class DisentangledBias(nn.Module):
     ):
         super().__init__()
         shapes.check_log_buckets(count("span", span, least=1), max_distance)
+        count("num_heads", num_heads, least=1)
         if d_head is None:
-            shapes.check_heads(d_model, count("num_heads", num_heads, least=1))
-            d_head = d_model // num_heads
+            shapes.check_heads(d_model, num_heads)
+        d_head = d_model // num_heads if d_head is None else count("d_head", d_head, least=1)
         self.num_heads, self.max_distance, self.paper_sign = num_heads, max_distance, paper_sign
         self.scale = (3 * d_head) ** -0.5
         options = {"device": device, "dtype": dtype}

@@ -2,15 +2,22 @@
 
 import torch
 
+from mha import shapes
 from mha.nn import checks
 
-__all__ = ["distances", "pick"]
+__all__ = ["check_positions", "distances", "pick"]
+
+
+def check_positions(q_positions, k_positions):
+    """Raise unless there is an integer for each row of q and of k, shared or per sample."""
+    for name, x in {"q_positions": q_positions, "k_positions": k_positions}.items():
+        checks.integers(name, x)
+        shapes.check_rank(name, x, ("positions",))
 
 
 def distances(q_positions, k_positions) -> "Int[Tensor, '*b i j']":
     """Return position of the key minus position of the query."""
-    for name, x in {"q_positions": q_positions, "k_positions": k_positions}.items():
-        checks.positions(name, x, x.shape)
+    check_positions(q_positions, k_positions)
     return k_positions[..., None, :].long() - q_positions[..., :, None].long()  # unsigned would wrap around
 
 

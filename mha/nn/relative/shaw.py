@@ -10,6 +10,8 @@ from torch import nn
 from mha import shapes
 from mha.integers import count
 from mha.nn import checks
+from mha.nn.formula import wide
+from mha.nn.modes import own_precision
 from mha.nn.relative.pairs import distances, pick
 
 __all__ = ["ShawBias", "shaw_bias"]
@@ -26,15 +28,18 @@ def shaw_bias(
     """Return scale · q·a, where a is the row of the table for the distance of the pair.
 
     The 2K + 1 rows are for the distances −K to K, key minus query, and the outermost for all beyond them too. The
-    scale is 1/√d unless given.
+    scale is 1/√d unless given. In at least float32, as scores are.
     """
     checks.tensors(q=q, table=table)
+    apart = distances(q_positions, k_positions)
+    shapes.check_contents(q_positions, k_positions, q)
     shapes.check_distances("table", table)
     shapes.check_shape("table", table, (len(table), q.shape[-1]))
     limit = len(table) // 2
-    rows = distances(q_positions, k_positions).clamp(-limit, limit) + limit
+    rows = apart.clamp(-limit, limit) + limit
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return pick(scale * q @ table.mT, rows)
+    with own_precision(q):
+        return pick(scale * wide(q) @ wide(table).mT, rows)
 
 
 class ShawBias(nn.Module):

@@ -8,6 +8,7 @@ from mha import shapes
 from mha.integers import count
 from mha.nn import checks
 from mha.nn.modes import readable
+from mha.nn.relative.pairs import check_positions
 
 __all__ = ["GridBias", "grid_bias"]
 
@@ -25,13 +26,13 @@ def grid_bias(
     (1 − rows, 1 − columns).
     """
     checks.tensors(table=table)
-    rows, columns = window
+    rows, columns = shapes.check_window(window)
     shapes.check_shape("table", table, ((2 * rows - 1) * (2 * columns - 1), table.shape[-1]))
-    for name, x in {"q_positions": q_positions, "k_positions": k_positions}.items():
-        checks.positions(name, x, x.shape)
+    check_positions(q_positions, k_positions)
+    q, k = q_positions.long().unsqueeze(-1), k_positions.long().unsqueeze(-2)
+    for name, x in {"q_positions": q, "k_positions": k}.items():
         if x.numel() and x.device.type == "cpu" and readable(x):
             shapes.check_in_window(name, int(x.min()), int(x.max()), rows, columns)
-    q, k = q_positions.long().unsqueeze(-1), k_positions.long().unsqueeze(-2)
     down = q.div(columns, rounding_mode="floor") - k.div(columns, rounding_mode="floor")
     across = q % columns - k % columns
     return rearrange(table[(down + rows - 1) * (2 * columns - 1) + across + columns - 1], "... i j h -> ... h i j")
@@ -46,7 +47,7 @@ class GridBias(nn.Module):
 
     def __init__(self, num_heads, *, window, device=None, dtype=None):
         super().__init__()
-        rows, columns = self.window = tuple(count(f"window[{axis}]", n, least=1) for axis, n in enumerate(window))
+        rows, columns = self.window = shapes.check_window(window)
         shape = (2 * rows - 1) * (2 * columns - 1), count("num_heads", num_heads, least=1)
         self.weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         self.reset_parameters()

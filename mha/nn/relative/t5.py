@@ -5,6 +5,7 @@ import math
 import torch
 from torch import nn
 
+from mha import shapes
 from mha.integers import count
 from mha.nn import checks
 from mha.nn.relative.pairs import distances as distances_of
@@ -22,6 +23,9 @@ def relative_buckets(
     from `max_distance` on. With `bidirectional` half of all buckets are for keys ahead; without it, keys ahead share
     the bucket 0 with the key at the query itself.   Book: {eq}`relative-buckets`.
     """
+    checks.integers("distances", distances)
+    shapes.check_buckets(num_buckets, max_distance, bidirectional)
+    distances = distances.long()
     ahead = num_buckets // 2 * (distances > 0) if bidirectional else 0
     far = distances.abs() if bidirectional else (-distances).clamp(min=0)
     size = num_buckets // 2 if bidirectional else num_buckets
@@ -40,6 +44,8 @@ def relative_bias(
 ) -> "Float[Tensor, '*b h i j']":
     """Return what each head adds to the score of each pair: the entry of its bucket, as `relative_buckets` has it."""
     checks.tensors(table=table)
+    shapes.check_shape("table", table, (len(table), table.shape[-1]))
+    shapes.check_buckets(len(table), max_distance, bidirectional)
     distances = distances_of(q_positions, k_positions)
     different = torch.arange(-max_distance, max_distance + 1, device=table.device)  # beyond, all are in the last bucket
     options = {"num_buckets": len(table), "max_distance": max_distance, "bidirectional": bidirectional}
@@ -56,9 +62,7 @@ class RelativeBias(nn.Module):
 
     def __init__(self, num_heads, *, num_buckets=32, max_distance=128, bidirectional=True, device=None, dtype=None):
         super().__init__()
-        least = 4 if bidirectional else 2
-        exact = count("num_buckets", num_buckets, least=least) // least
-        count("max_distance", max_distance, least=exact + 1)
+        shapes.check_buckets(num_buckets, max_distance, bidirectional)
         self.max_distance, self.bidirectional = max_distance, bidirectional
         options = {"device": device, "dtype": dtype}
         self.weight = nn.Parameter(torch.empty(num_buckets, count("num_heads", num_heads, least=1), **options))

@@ -11,7 +11,10 @@ from torch import nn
 from mha import shapes
 from mha.integers import count
 from mha.nn import checks
+from mha.nn.formula import wide
+from mha.nn.modes import own_precision
 from mha.nn.position import sinusoidal
+from mha.nn.relative.pairs import check_positions
 
 __all__ = ["TransformerXLBias", "transformer_xl_bias"]
 
@@ -31,20 +34,26 @@ def transformer_xl_bias(
     """Return scale · (u·k_j + (q_i + v)·r_{i−j}), what the scheme adds to scale · q_i·k_j.
 
     r is the sinusoid of the distance, query minus key, projected by `w_r`. u asks each key for what it is whatever the
-    query, v asks each distance. The scale is 1/√d unless given.
+    query, v asks each distance. The scale is 1/√d unless given. In at least float32, as scores
+    are.
     """
     checks.tensors(q=q, k=k, u=u, v=v, w_r=w_r)
+    check_positions(q_positions, k_positions)
+    shapes.check_contents(q_positions, k_positions, q, k)
     num_heads, d_head = q.shape[-3], q.shape[-1]
     shapes.check_shape("u", u, (num_heads, d_head))
     shapes.check_shape("v", v, (num_heads, d_head))
     shapes.check_shape("w_r", w_r, (len(w_r), num_heads * d_head))
     shapes.check_groups(num_heads, k.shape[-3])
     scale = d_head**-0.5 if scale is None else scale
-    by_key = einsum(k, rearrange(u, "(g r) d -> g r d", g=k.shape[-3]), "... g j d, g r d -> ... g r j").flatten(-3, -2)
-    asked = einsum(q + v[:, None], rearrange(w_r, "m (h d) -> m h d", d=d_head), "... h i d, m h d -> ... h i m")
-    waves = {"d_model": len(w_r), "base": base, "layout": "half", "dtype": torch.promote_types(q.dtype, torch.float32)}
+    q, k, u, v, w_r = map(wide, (q, k, u, v, w_r))
+    u, w_r = rearrange(u, "(g r) d -> g r d", g=k.shape[-3]), rearrange(w_r, "m (h d) -> m h d", d=d_head)
+    waves = {"d_model": len(w_r), "base": base, "layout": "half", "dtype": q.dtype}
     at_q, at_k = (sinusoidal(x, **waves).unsqueeze(-3) for x in (q_positions, k_positions))
-    by_distance = _turned_back(asked, at_q) @ at_k.mT
+    with own_precision(q):
+        by_key = einsum(k, u, "... g j d, g r d -> ... g r j").flatten(-3, -2)
+        asked = einsum(q + v[:, None], w_r, "... h i d, m h d -> ... h i m")
+        by_distance = _turned_back(asked, at_q) @ at_k.mT
     return scale * (by_key.unsqueeze(-2) + by_distance)
 
 

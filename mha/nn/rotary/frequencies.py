@@ -8,6 +8,7 @@ import math
 import torch
 
 from mha import shapes
+from mha.nn import checks
 
 __all__ = [
     "dynamic_factor",
@@ -35,12 +36,14 @@ def geometric(width, base, device) -> "Float[Tensor, ' m']":
 
 def interpolated_frequencies(frequencies: "Float[Tensor, ' m']", factor) -> "Float[Tensor, ' m']":
     """Slow all pairs down alike, as if positions were divided by the factor (Chen et al., 2023)."""
+    checks.tensors(frequencies=frequencies)
     shapes.check_positive(factor=factor)
     return frequencies / factor
 
 
 def ntk_frequencies(frequencies: "Float[Tensor, ' m']", factor) -> "Float[Tensor, ' m']":
     """Leave the fastest pair, slow the slowest by the factor and those between by powers of it ("NTK-aware")."""
+    checks.tensors(frequencies=frequencies)
     shapes.check_positive(factor=factor)
     shapes.check_spectrum(frequencies)
     return frequencies * float(factor) ** -torch.linspace(
@@ -58,6 +61,7 @@ def llama3_frequencies(
     frequencies: "Float[Tensor, ' m']", factor, length, *, slow=1.0, fast=4.0
 ) -> "Float[Tensor, ' m']":
     """Slow only the pairs that turn less than `fast` times in training, fully those below `slow` (Llama 3.1)."""
+    checks.tensors(frequencies=frequencies)
     shapes.check_positive(factor=factor, length=length)
     shapes.check_ramp(slow, fast)
     left = ((length * frequencies / (2 * math.pi) - slow) / (fast - slow)).clamp(0.0, 1.0)
@@ -68,6 +72,7 @@ def yarn_frequencies(
     frequencies: "Float[Tensor, ' m']", factor, length, *, slow=1.0, fast=32.0, truncate=True
 ) -> "Float[Tensor, ' m']":
     """Slow the pairs down as the code of YaRN does (Peng et al., 2024): the ramp falls with the pair's number."""
+    checks.tensors(frequencies=frequencies)
     shapes.check_positive(factor=factor, length=length)
     shapes.check_ramp(slow, fast)
     shapes.check_spectrum(frequencies)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from mha import shapes
+from mha.integers import count
 from mha.nn import checks
 from mha.nn.rotary.frequencies import geometric
 
@@ -158,6 +159,7 @@ def interleaved_order(num_heads, d_head, *, width=None, device=None) -> "Int[Ten
     The pairs are those of the first `width` coordinates of a head, by default of all.
     """
     width = d_head if width is None else width
+    num_heads = count("num_heads", num_heads, least=1)
     shapes.check_turned(width, d_head)
     order = torch.arange(num_heads * d_head, device=device).unflatten(0, (num_heads, d_head))
     pairs = order[:, :width].unflatten(1, (2, width // 2)).transpose(1, 2).flatten(1)

@@ -27,17 +27,18 @@ def disentangled_bias(
     `paper_sign` the second reads that of j − i, as the paper says. The scale of the paper is 1/√(3d), for three
     terms: give it to q·k too.   Book: {eq}`disentangled`.
     """
-    q, num_heads = shapes.float64("q", q), q.shape[-3]
+    q, apart = shapes.float64("q", q), -distances(q_positions, k_positions)
+    shapes.check_contents(q_positions, k_positions, q, k)
     tables = shapes.float64("position_keys", position_keys), shapes.float64("position_queries", position_queries)
     shapes.check_disentangled(q, *tables)
-    apart, span = -distances(q_positions, k_positions), tables[0].shape[1] // 2
+    span = tables[0].shape[1] // 2
     signed = apart, -apart if paper_sign else apart
     keys, queries = (
         np.moveaxis(table[:, table_rows(distance, span, max_distance)], 0, -4)
         for table, distance in zip(tables, signed, strict=True)
     )
     from_content = np.einsum("...hid,...hijd->...hij", q, keys)
-    to_content = np.einsum("...hjd,...hijd->...hij", repeated(k, num_heads), queries)
+    to_content = np.einsum("...hjd,...hijd->...hij", repeated(k, q.shape[-3]), queries)
     return default_scale(q, scale) * (from_content + to_content)
 
 

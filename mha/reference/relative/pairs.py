@@ -8,6 +8,8 @@ from mha import shapes
 def distances(q_positions, k_positions) -> "Int[Array, '*b i j']":
     """Return position of the key minus position of the query."""
     q_positions, k_positions = shapes.int64("q_positions", q_positions), shapes.int64("k_positions", k_positions)
+    for name, x in (("q_positions", q_positions), ("k_positions", k_positions)):
+        shapes.check_rank(name, x, ("positions",))
     return k_positions[..., None, :] - q_positions[..., :, None]
 
 

@@ -27,6 +27,7 @@ def shaw_bias(
     q = shapes.float64("q", q)
     vectors = rows_by_distance(table, q_positions, k_positions)
     shapes.check_shape("table", table, (len(table), q.shape[-1]))
+    shapes.check_contents(q_positions, k_positions, q)
     return default_scale(q, scale) * np.einsum("...hid,...ijd->...hij", q, vectors)
 
 

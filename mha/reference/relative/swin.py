@@ -3,7 +3,6 @@
 import numpy as np
 
 from mha import shapes
-from mha.integers import count
 
 
 def grid_bias(
@@ -18,12 +17,13 @@ def grid_bias(
     The table has a row for each offset, query minus key: first that of the last key seen from the first query,
     (1 − rows, 1 − columns).
     """
-    rows, columns = (count(f"window[{axis}]", size, least=1) for axis, size in enumerate(window))
+    rows, columns = shapes.check_window(window)
     table = shapes.float64("table", table)
     shapes.check_shape("table", table, ((2 * rows - 1) * (2 * columns - 1), table.shape[-1]))
     places = []
     for name, positions in (("q_positions", q_positions), ("k_positions", k_positions)):
         positions = shapes.int64(name, positions)
+        shapes.check_rank(name, positions, ("positions",))
         if positions.size:
             shapes.check_in_window(name, positions.min(), positions.max(), rows, columns)
         places.append(np.divmod(positions, columns))

@@ -15,7 +15,8 @@ def relative_buckets(distances: "Int[Array, '*b']", *, num_buckets=32, max_dista
     from `max_distance` on. With `bidirectional` half of all buckets are for keys ahead; without it, keys ahead share
     the bucket 0 with the key at the query itself.   Book: {eq}`relative-buckets`.
     """
-    distances = np.asarray(distances)
+    distances = shapes.int64("distances", distances)
+    shapes.check_buckets(num_buckets, max_distance, bidirectional)
     ahead = num_buckets // 2 * (distances > 0) if bidirectional else 0
     far = np.abs(distances) if bidirectional else np.maximum(-distances, 0)
     size = num_buckets // 2 if bidirectional else num_buckets
@@ -32,5 +33,6 @@ def relative_bias(
     `options` are those of `relative_buckets`.
     """
     table = shapes.float64("table", table)
+    shapes.check_shape("table", table, (len(table), table.shape[-1]))
     buckets = relative_buckets(distances_of(q_positions, k_positions), num_buckets=len(table), **options)
     return np.moveaxis(table[buckets], -1, -3)

@@ -24,13 +24,14 @@ def transformer_xl_bias(
     r is the sinusoid of the distance, query minus key, projected by `w_r`. u asks each key for what it is whatever the
     query, v asks each distance.   Book: {eq}`transformer-xl`.
     """
-    q = shapes.float64("q", q)
+    q, apart = shapes.float64("q", q), -distances(q_positions, k_positions)
+    shapes.check_contents(q_positions, k_positions, q, k)
     num_heads, d_head = q.shape[-3], q.shape[-1]
     w_r, u, v = shapes.float64("w_r", w_r), shapes.float64("u", u), shapes.float64("v", v)
     shapes.check_shape("u", u, (num_heads, d_head))
     shapes.check_shape("v", v, (num_heads, d_head))
     shapes.check_shape("w_r", w_r, (len(w_r), num_heads * d_head))
-    r = sinusoidal(-distances(q_positions, k_positions), len(w_r), base=base, layout="half") @ w_r
+    r = sinusoidal(apart, len(w_r), base=base, layout="half") @ w_r
     r = r.reshape(*r.shape[:-1], num_heads, d_head)
     by_key = np.einsum("hd,...hjd->...hj", u, repeated(k, num_heads))
     by_distance = np.einsum("...hid,...ijhd->...hij", q + v[:, None], r)

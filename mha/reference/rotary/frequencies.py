@@ -21,6 +21,7 @@ def interpolated_frequencies(frequencies: "Float[Array, ' m']", factor) -> "Floa
 
     Book: {eq}`rotary-interpolated`
     """
+    frequencies = shapes.float64("frequencies", frequencies)
     shapes.check_positive(factor=factor)
     return frequencies / factor
 
@@ -31,6 +32,7 @@ def ntk_frequencies(frequencies: "Float[Array, ' m']", factor) -> "Float[Array, 
     The same as a base that is factor^(d/(d−2)) times as large (bloc97, 2023; Peng et al., 2024).
     Book: {eq}`rotary-ntk`
     """
+    frequencies = shapes.float64("frequencies", frequencies)
     shapes.check_positive(factor=factor)
     shapes.check_spectrum(frequencies)
     return frequencies * float(factor) ** -np.linspace(0.0, 1.0, len(frequencies))
@@ -53,6 +55,7 @@ def llama3_frequencies(
     Between them the share that is left as it was grows with the number of turns. With fast=32 this is the ramp of the
     paper on YaRN (Peng et al., 2024); Llama 3.1 takes 4.   Book: {eq}`rotary-parts`
     """
+    frequencies = shapes.float64("frequencies", frequencies)
     shapes.check_positive(factor=factor, length=length)
     shapes.check_ramp(slow, fast)
     turns = length * frequencies / (2 * np.pi)
@@ -68,6 +71,7 @@ def yarn_frequencies(
     It begins at the pair that turns `fast` times in training and ends at the one that turns `slow` times; `truncate`
     widens it to whole pairs, and gpt-oss does not. Attention needs `yarn_gain` too.
     """
+    frequencies = shapes.float64("frequencies", frequencies)
     shapes.check_positive(factor=factor, length=length)
     shapes.check_ramp(slow, fast)
     shapes.check_spectrum(frequencies)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mha import shapes
-from mha.integers import integer
+from mha.integers import count, integer
 from mha.reference.rotary.frequencies import rotary_frequencies
 
 
@@ -37,6 +37,7 @@ def rotate_by(
     x, frequencies = shapes.float64("x", x), shapes.float64("frequencies", frequencies)
     width = x.shape[-1] if width is None else integer("width", width)
     shapes.check_frequencies(frequencies, width)
+    shapes.check_positive(gain=gain)
     x, rest = x[..., :width], x[..., width:]
     angles = np.asarray(positions)[..., None, :, None] * frequencies
     pairs = x.reshape(*x.shape[:-1], *((2, width // 2) if layout == "half" else (width // 2, 2)))
@@ -54,6 +55,10 @@ def rotary_score(
     Each pair is a complex number, and gives the real part of q · conj(k) · e^{i · distance · frequency}.
     Book: {eq}`rotary-shift`
     """
+    q, k, distances = shapes.float64("q", q), shapes.float64("k", k), shapes.int64("distances", distances)
+    shapes.check_turned(len(q))
+    shapes.check_shape("q", q, (len(q),))
+    shapes.check_shape("k", k, q.shape)
     half = len(q) // 2
     product = (q[:half] + 1j * q[half:]) * np.conj(k[:half] + 1j * k[half:])
     return (product * np.exp(1j * distances[:, None] * rotary_frequencies(len(q), base))).real.sum(-1)
@@ -66,6 +71,7 @@ def interleaved_order(num_heads, d_head, *, width=None) -> "Int[Array, ' m']":
     `np.argsort(order)` moves them back. The pairs are those of the first `width` coordinates of a head.
     """
     width = d_head if width is None else width
+    num_heads = count("num_heads", num_heads, least=1)
     shapes.check_turned(width, d_head)
     order = np.arange(num_heads * d_head).reshape(num_heads, d_head)
     pairs = order[:, :width].reshape(num_heads, 2, width // 2)

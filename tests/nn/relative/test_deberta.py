@@ -58,8 +58,15 @@ def test_the_projections_of_the_layer_itself():
         ({"span": 3, "max_distance": 9}, "span is 3 and max_distance is 9: expected an even span of at least 4"),
         ({"span": 7, "max_distance": 20}, "span is 7 and max_distance is 20: expected an even span"),
         ({"span": 3, "num_heads": 5}, "d_model is 12 and num_heads is 5, remainder 2"),
+        ({"span": 3, "num_heads": 0, "d_head": 4}, "num_heads is 0: expected at least 1"),
+        ({"span": 3, "d_head": 0}, "d_head is 0: expected at least 1"),
     ],
 )
 def test_sizes_that_make_no_table(options, words):
     with pytest.raises(ValueError, match=words):
-        DisentangledBias(12, options.pop("num_heads", HEADS), **options)
+        DisentangledBias(12, **{"num_heads": HEADS} | options)
+
+
+def test_a_distance_is_an_integer():
+    with pytest.raises(TypeError, match=r"max_distance is 9\.5: expected an integer"):
+        DisentangledBias(12, HEADS, span=4, max_distance=9.5)

@@ -1,5 +1,7 @@
 """Every scheme of relative positions in a layer: the reference's numbers, and nothing but distances counts."""
 
+import copy
+
 import pytest
 import torch
 
@@ -140,6 +142,23 @@ def test_low_precision(name, dtype):
     assert out.dtype is dtype
     eps = torch.finfo(dtype).eps
     assert_equal(out.double(), expected, atol=60 * eps * float(expected.detach().abs().max()))
+
+
+@pytest.mark.parametrize("name", ["shaw", "transformer-xl", "deberta", "deberta, buckets"])
+def test_terms_of_contents_are_as_exact_as_scores(name):
+    """In float32 whatever precision the contents have, with or without autocast."""
+    scheme, places = SCHEMES[name](), torch.arange(N)
+    q, k = draw(BATCH, NUM_HEADS, N, D_HEAD).bfloat16(), draw(BATCH, 3, N, D_HEAD, seed=1).bfloat16()
+    if name.startswith("deberta"):  # its projections round, as those of a layer
+        scheme.q_proj = scheme.k_proj = torch.nn.Identity()
+        scheme.weight = torch.nn.Parameter(draw(len(scheme.weight), NUM_HEADS * D_HEAD))
+    scheme = scheme.to(torch.bfloat16)
+    for low, autocast in ((scheme, False), (scheme, True), (copy.deepcopy(scheme).float(), True)):
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            found = low.content_bias(q, k, places, places, 0.3)
+        assert found.dtype is torch.float32
+        expected = copy.deepcopy(scheme).double().content_bias(q.double(), k.double(), places, places, 0.3)
+        assert_equal(found.double(), expected, rtol=0, atol=1e-6 * float(expected.detach().abs().max()))
 
 
 @pytest.mark.parametrize("name", ["alibi", "t5", "shaw", "transformer-xl", "deberta, buckets", "grid"])

@@ -50,3 +50,17 @@ def test_any_places_of_the_window():
         grid_bias(table, at_q, torch.arange(13), window=(3, 4))
     with pytest.raises(ValueError, match=r"table has shape \(35, 2\): expected \(49, 2\)"):
         grid_bias(table, at_q, at_k, window=(4, 4))
+
+
+@pytest.mark.parametrize("window", [3, (3,), (1, 2, 3), None], ids=str)
+def test_what_is_no_window(window):
+    table, places = draw(9, 2), torch.arange(3)
+    for call in (
+        lambda: GridBias(2, window=window),
+        lambda: grid_bias(table, places, places, window=window),
+        lambda: reference.grid_bias(table.numpy(), places.numpy(), places.numpy(), window=window),
+    ):
+        with pytest.raises(ValueError, match=r"window is .*: expected \(rows, columns\)"):
+            call()
+    with pytest.raises(TypeError, match=r"window\[0\] is 2.0: expected an integer"):
+        grid_bias(table, places, places, window=(2.0, 2))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from compare import assert_equal
-from mha import masks, reference
+from mha import masks, nn, reference
 from mha.nn import RelativeBias, attention, relative_buckets
 from nn.layers import draw, layer
 
@@ -94,3 +94,23 @@ def test_layers_share_one_scheme_and_its_gradient():
 def test_sizes_that_make_no_buckets(options, words):
     with pytest.raises(ValueError, match=words):
         RelativeBias(6, **options)
+    places, table = np.arange(3), np.ones((options.get("num_buckets", 32), 6))
+    for floor, take in ((reference, np.asarray), (nn, torch.from_numpy)):
+        with pytest.raises(ValueError, match=words):
+            floor.relative_buckets(take(places), **options)
+        without = {name: value for name, value in options.items() if name != "num_buckets"}
+        with pytest.raises(ValueError, match=words):
+            floor.relative_bias(take(table), take(places), take(places), **without)
+
+
+def test_what_is_no_distance_and_no_table():
+    for floor, take in ((reference, np.asarray), (nn, torch.from_numpy)):
+        with pytest.raises(TypeError, match=r"distances has dtype .*: expected .*integers"):
+            floor.relative_buckets(take(np.arange(3) / 2))
+        with pytest.raises(TypeError, match=r"num_buckets is 32\.0: expected an integer"):
+            floor.relative_buckets(take(np.arange(3)), num_buckets=32.0)
+        with pytest.raises(ValueError, match=r"table has shape \(8,\): expected \(8, 8\)"):
+            floor.relative_bias(take(np.ones(8)), take(np.arange(3)), take(np.arange(3)), max_distance=16)
+        unsigned = take(np.arange(40, dtype=np.uint8))
+        expected = reference.relative_buckets(np.arange(40), bidirectional=False)
+        assert_equal(floor.relative_buckets(unsigned, bidirectional=False), expected)

@@ -95,6 +95,7 @@ class TestTransformers:
     [
         (lambda: rotary_frequencies(5), "width is 5: expected an even number"),
         (lambda: nn.ntk_frequencies(rotary_frequencies(2), 2.0), "from 1 to 1: expected at least two"),
+        (lambda: nn.yarn_frequencies(rotary_frequencies(0), 2.0, 8), "frequencies are none: expected at least two"),
         (lambda: nn.yarn_frequencies(rotary_frequencies(4), -2.0, 8), "factor is -2.0: expected a positive number"),
         (lambda: nn.llama3_frequencies(rotary_frequencies(4), 2.0, 8, slow=4.0), "slow is 4.0 and fast is 4.0"),
     ],
@@ -102,3 +103,11 @@ class TestTransformers:
 def test_misfits_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["interpolated", "ntk", "llama3", "yarn"])
+def test_frequencies_are_arrays(name):
+    given = (2.0,) if name in ("interpolated", "ntk") else (2.0, 8)
+    for floor, kind in ((nn, "torch tensor"), (reference, "NumPy array")):
+        with pytest.raises(TypeError, match=f"frequencies is a list: expected a {kind}"):
+            getattr(floor, f"{name}_frequencies")([1.0, 0.1], *given)

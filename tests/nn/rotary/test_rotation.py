@@ -114,6 +114,7 @@ def test_frequencies_of_their_own(layout):
         ),
         (lambda: MultiHeadAttention(21, 3, position=Rotary(width=8)), "d_head is 7: expected at least 8"),
         (lambda: RotaryFrequencies((float("nan"),)), "frequencies is nan: expected a finite number"),
+        (lambda: interleaved_order(0, 4), "num_heads is 0: expected at least 1"),
     ],
 )
 def test_bad_calls_are_named(call, words):

@@ -92,6 +92,7 @@ def test_positions_per_sample():
         (4, 3, {"base": 0.0}, "base is 0.0: expected a positive number"),
         (6, 3, {"frequencies": np.ones(2)}, "x has width 6: expected 4, a pair a frequency"),
         (6, 3, {"frequencies": np.ones(3), "width": 4}, "x has width 4: expected 6"),
+        (4, 3, {"frequencies": np.ones(2), "gain": 0.0}, "gain is 0.0: expected a positive number"),
     ],
     ids=str,
 )
@@ -99,3 +100,12 @@ def test_misfits_are_named(d_head, n, options, message):
     x, positions = np.zeros((1, 1, 3, d_head)), np.arange(n)
     with pytest.raises(ValueError, match=message):
         (rotate_by if "frequencies" in options else rotate)(x, positions, **options)
+
+
+def test_what_has_no_pairs():
+    with pytest.raises(ValueError, match="width is 5: expected an even number"):
+        rotary_score(np.ones(5), np.ones(5), np.arange(3))
+    with pytest.raises(ValueError, match=r"k has shape \(6,\): expected \(4,\)"):
+        rotary_score(np.ones(4), np.ones(6), np.arange(3))
+    with pytest.raises(ValueError, match="num_heads is 0: expected at least 1"):
+        interleaved_order(0, 4)
