@@ -88,7 +88,8 @@ def learned_positions(table: "Float[Tensor, 'rows m']", positions: "Int[Tensor, 
 def interpolate_grid(grid: "Float[Tensor, 'h w m']", height, width) -> "Float[Tensor, 'h2 w2 m']":
     """Return a learned grid at another size: cubic along both axes, as in the ViTs of PyTorch.
 
-    Vision Transformers so read larger pictures (Dosovitskiy et al., 2021, whose own code is linear). Computed in at least float32.   Book: {eq}`grid-interpolation`.
+    So Vision Transformers read larger pictures (Dosovitskiy et al., 2021, whose own code is linear). Computed in at
+    least float32.   Book: {eq}`grid-interpolation`.
     """
     checks.tensors(grid=grid)
     shapes.check_grid(grid)

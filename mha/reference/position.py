@@ -69,8 +69,8 @@ def learned_positions(table: "Float[Array, 'rows m']", positions: "Int[Array, '*
 def interpolate_grid(grid: "Float[Array, 'h w m']", height, width) -> "Float[Array, 'h2 w2 m']":
     """Return a learned grid at another size: cubic along both axes, as in the ViTs of PyTorch.
 
-    Vision Transformers so read larger pictures (Dosovitskiy et al., 2021, whose own code is linear); the numbers are those of torch's bicubic `interpolate`.
-    Book: {eq}`grid-interpolation`.
+    So Vision Transformers read larger pictures (Dosovitskiy et al., 2021, whose own code is linear). The numbers are
+    those of torch's bicubic `interpolate`.   Book: {eq}`grid-interpolation`.
     """
     grid = shapes.float64("grid", grid)
     shapes.check_grid(grid)
