@@ -453,7 +453,9 @@ def check_kernels(v, kernels):
     check_rank("v", v, ("heads", "length", "width"))
     num_heads = v.shape[-3]
     if kernels.ndim != 2 or kernels.shape[0] != num_heads or kernels.shape[1] % 2 == 0:
-        raise ValueError(f"kernels has shape {_shape(kernels)}: expected ({num_heads}, size), an odd size for each head")
+        raise ValueError(
+            f"kernels has shape {_shape(kernels)}: expected ({num_heads}, size), an odd size for each head"
+        )
 
 
 def check_routing(q, k, v, centroids, *, mask=None, scale=None):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from mha import shapes
 from mha.approximations import ask
 from mha.integers import count
 from mha.nn import checks
@@ -42,7 +43,7 @@ def iterative_pseudo_inverse(a: "Float[Tensor, '*b i j']", iterations: int = 6) 
     of a column, is each matrix's own.
     """
     one = torch.eye(a.shape[-2], dtype=a.dtype, device=a.device)
-    largest = a.sum(-2, keepdim=True).amax(-1, keepdim=True)
+    largest = a.sum(-2, keepdim=True).amax(-1, keepdim=True) if a.numel() else a.new_ones(())
     z = a.mT / largest.masked_fill(largest == 0, 1.0)
     for _ in range(iterations):
         az = a @ z
@@ -55,9 +56,11 @@ def convolved_values(v: "Float[Tensor, '*b h n e']", kernels: "Float[Tensor, 'h 
 
     The size is odd, and outside of the sequence there are zeros; padding must hold zeros too.
     """
+    checks.tensors(v=v, kernels=kernels)
+    shapes.check_kernels(v, kernels)
+    if not v.numel():
+        return v
     num_heads, size = kernels.shape
-    if size % 2 == 0:
-        raise ValueError(f"kernels has shape {tuple(kernels.shape)}: expected (heads, size) with an odd size")
     flat = v.reshape(-1, *v.shape[-3:])
     return F.conv2d(flat, kernels[:, None, :, None], padding=(size // 2, 0), groups=num_heads).reshape(v.shape)
 

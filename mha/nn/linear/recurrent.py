@@ -67,7 +67,7 @@ def linear_average(q, k, v, *, state=None, log_decay=None, core=linear_attention
 def retention_log_decay(num_heads, *, device=None, dtype=None):
     """Return log γₕ, (h, 1), of γₕ = 1 − 2⁻⁵⁻ʰ, h = 0, 1, …: the fixed `log_decay` of each head of a retention.
 
-    Sun et al. (2023), section 2.3. Computed in float64 and then rounded.
+    Sun et al. (2023), section 2.2. Computed in float64 and then rounded.
     """
     heads = torch.arange(count("num_heads", num_heads, least=1), dtype=torch.float64, device=device)
     dtype = torch.get_default_dtype() if dtype is None else dtype

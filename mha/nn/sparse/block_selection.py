@@ -13,7 +13,7 @@ from torch import nn
 from mha import shapes
 from mha.integers import count
 from mha.masks.terms import causal_and_lengths
-from mha.nn import checks
+from mha.nn import checks, formula
 from mha.nn.dot_product import attention, attention_weights
 from mha.nn.visible import table
 
@@ -27,9 +27,9 @@ def pooled_blocks(x: "Float[Tensor, '*b g j d']", block_size, *, lengths=None) -
     checks.tensors(x=x)
     shapes.check_rank("x", x, ("heads", "length", "width"))
     real = (torch.arange(x.shape[-2], device=x.device) < _ends(x, lengths))[..., None]
-    blocks = _cut(torch.where(real, x, 0.0), count("block_size", block_size, least=1))
+    blocks = _cut(torch.where(real, formula.wide(x), 0.0), count("block_size", block_size, least=1))
     sizes = _cut(real.to(blocks.dtype), block_size).sum(-2)
-    return blocks.sum(-2) / sizes.clamp(min=1)
+    return (blocks.sum(-2) / sizes.clamp(min=1)).to(x.dtype)
 
 
 def chosen_blocks(

@@ -4,7 +4,6 @@ The meaning of `mha.reference`, computed for the pairs that meet: each cluster g
 them, so time and memory follow clusters · cluster_size², which is n√n for √n clusters of √n tokens.
 """
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -15,6 +14,7 @@ from mha.nn import checks, formula
 from mha.nn.dot_product import attention
 from mha.nn.sparse.top_k import highest
 from mha.nn.visible import table
+from mha.random_matrices import gaussian
 
 __all__ = ["Routing", "cluster_members", "moved_centroids", "routing_attention"]
 
@@ -105,7 +105,7 @@ class Routing(nn.Module):
         self.cluster_size, self.decay = count("cluster_size", cluster_size, least=1), checks.number("decay", decay)
         if not 0 <= decay <= 1:
             raise ValueError(f"decay is {decay}: expected a share from 0 to 1")
-        drawn = torch.from_numpy(np.random.default_rng(seed).standard_normal(shape))
+        drawn = torch.from_numpy(gaussian(seed, *shape))
         self.register_buffer("centroids", unit(drawn).to(torch.get_default_dtype()))
 
     def forward(

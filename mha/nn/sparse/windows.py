@@ -3,7 +3,8 @@
 Same meaning as `mha.reference.sparse.windows`. Time and memory grow with the number of patches.
 """
 
-import numpy as np
+import math
+
 import torch
 from torch import nn
 
@@ -52,11 +53,11 @@ def window_attention(
     see = cut(0, 0, slots[:, :, None], slots[:, None, :])
     places = slots.clamp(min=0)
     q, k, v = (x[..., places, :].transpose(-3, -4) for x in (q, k, v))  # (…, windows, h, p, d)
-    batch = np.broadcast_shapes(*(x.shape[:-4] for x in (q, k, v)))
-    mask = None if bool(see.all()) else see[:, None].repeat(int(np.prod(batch)), 1, 1, 1)
+    batch = shapes.broadcast(*(x.shape[:-4] for x in (q, k, v)))
+    whole = not (cut.down or cut.across or cut.rows % cut.height or cut.columns % cut.width)
+    mask = None if whole else see[:, None].repeat(math.prod(batch), 1, 1, 1)
     found = attention(q, k, v, mask=mask, bias=bias, scale=scale).transpose(-3, -4).flatten(-3, -2)
-    filled = (slots >= 0).flatten().nonzero()[:, 0]
-    return found[..., filled[slots.flatten()[filled].argsort()], :]
+    return found[..., slots.flatten().argsort()[-cut.rows * cut.columns :], :]  # what fills the grid up comes first
 
 
 class WindowAttention(nn.Module):
@@ -83,6 +84,7 @@ class WindowAttention(nn.Module):
         layer_checks.check_flags(bias=bias, sinks=False, gate=False)
         if position is not None and not callable(getattr(position, "bias", None)):
             raise TypeError(f"position is {position!r}: expected an object with bias(q_positions, k_positions)")
+        masks.shifted_window2d((1, 1), window, shift)  # raises unless grids can be cut so
         self.num_heads, self.window, self.shift, self.position = num_heads, window, shift, position
         options = {"bias": bias, "device": device, "dtype": dtype}
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model, **options) for _ in "qkvo")

@@ -25,11 +25,15 @@ class Linformer:
     f: np.ndarray
     supports = frozenset({"padding", "cross"})
 
+    def __post_init__(self):
+        shapes.check_rank("e", self.e, ("length", "rank"))
+        shapes.check_shape("f", self.f, self.e.shape)
+
     @hinted
     def __call__(self, q, k, v, *, scale=None, **options):
         """Return what `attention` returns on the mixtures."""
         asked = ask(self, q, k, v, scale=scale, **options)
-        check_length(asked.call, len(self.e[0]) if self.e.ndim == 3 else len(self.e))
+        check_length(asked.call, self.e.shape[-2])
         shown = visible_keys(asked)
         e, f = (rows_of(shapes.float64(name, x), asked) for name, x in (("e", self.e), ("f", self.f)))
         k, v = (np.where(shown, shapes.float64(name, x), 0.0) for name, x in (("k", k), ("v", v)))

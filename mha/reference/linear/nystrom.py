@@ -48,9 +48,8 @@ def convolved_values(v: "Float[Array, '*b h n e']", kernels: "Float[Array, 'h si
 
     The size is odd, and outside of the sequence there are zeros; padding must hold zeros too.
     """
+    shapes.check_kernels(v, kernels)
     size = kernels.shape[-1]
-    if size % 2 == 0:
-        raise ValueError(f"kernels has shape {kernels.shape}: expected (heads, size) with an odd size")
     wide = np.pad(v, [(0, 0)] * (v.ndim - 2) + [(size // 2, size // 2), (0, 0)])
     return np.einsum("...hnes,hs->...hne", np.lib.stride_tricks.sliding_window_view(wide, size, axis=-2), kernels)
 

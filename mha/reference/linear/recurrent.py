@@ -72,7 +72,7 @@ def linear_average(q, k, v, *, state=None, log_decay=None):
 def retention_log_decay(num_heads):
     """Return log γₕ, (h, 1), of γₕ = 1 − 2⁻⁵⁻ʰ, h = 0, 1, …: the fixed `log_decay` of each head of a retention.
 
-    Sun et al. (2023), section 2.3. A head remembers for about 2⁵⁺ʰ tokens. The scaling and the group norm of their
+    Sun et al. (2023), section 2.2. A head remembers for about 2⁵⁺ʰ tokens. The scaling and the group norm of their
     layer are not part of it.
     """
     num_heads = count("num_heads", num_heads, least=1)

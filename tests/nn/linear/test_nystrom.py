@@ -1,5 +1,6 @@
 """`mha.nn.linear.nystrom` against the attention of transformers' Nystromformer."""
 
+import numpy as np
 import pytest
 import torch
 from transformers import NystromformerConfig
@@ -71,5 +72,13 @@ def test_the_convolution_of_the_values_is_theirs():
         assert_equal(nn.convolved_values(v, kernels.flip(-1)), nn.convolved_values(v, kernels), atol=1e-6)
     expected = reference.convolved_values(v.numpy(), kernels.numpy())
     assert_equal(nn.convolved_values(v[:, None], kernels)[:, 0], expected, atol=1e-14)
-    with pytest.raises(ValueError, match="with an odd size"):
+    with pytest.raises(
+        ValueError, match=r"kernels has shape \(3, 4\): expected \(3, size\), an odd size for each head"
+    ):
         nn.convolved_values(v, kernels[:, :4])
+
+
+def test_nothing_at_all():
+    v = torch.zeros(1, 3, 0, 7, dtype=torch.float64)
+    assert_equal(nn.convolved_values(v, torch.ones(3, 5, dtype=torch.float64)), v)
+    assert_equal(nn.iterative_pseudo_inverse(torch.ones(0, 0)), reference.iterative_pseudo_inverse(np.ones((0, 0))))

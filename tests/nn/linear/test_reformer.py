@@ -109,3 +109,13 @@ def test_tied_projections_make_a_layer():
     layer.k_proj = layer.q_proj
     q, k, v = layer.project(x)
     assert_equal(layer.per_head(x), core(q, k, v))
+
+
+def test_a_nan_is_no_other_token():
+    """What diverged is shown, not refused as two tensors."""
+    q, _, v = shared(5)
+    q[..., 3, 0] = np.nan
+    expected = reference.Reformer(D, 2, chunk=2)(q, q, v)
+    assert np.isnan(expected[..., 3, :]).all()
+    found = nn.Reformer(D, 2, chunk=2)(*tensors(q, q, v))
+    assert found[..., 3, :].isnan().all()

@@ -119,3 +119,8 @@ def test_samples_of_unequal_lengths_as_each_alone():
     for b, n in enumerate((7, 4)):
         alone = module(torch.cat([x[b : b + 1, :n], new[b : b + 1]], 1), mask=masks.causal)
         assert_equal(found[b : b + 1], alone[:, n:], atol=1e-13)
+
+
+def test_half_precision_holds_the_sum_of_a_block():
+    x = torch.full((1, 1, 64, 2), 2000.0, dtype=torch.float16)
+    assert_equal(pooled_blocks(x, 64), x[..., :1, :])

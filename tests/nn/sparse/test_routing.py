@@ -99,3 +99,5 @@ def test_the_layer_names_what_it_lacks():
         module(x)
     with pytest.raises(ValueError, match=r"decay is 1\.5: expected a share from 0 to 1"):
         Routing(6, 4, num_clusters=3, cluster_size=4, decay=1.5)
+    with pytest.raises(TypeError, match="seed is None: expected an integer"):
+        Routing(6, 4, num_clusters=3, cluster_size=4, seed=None)

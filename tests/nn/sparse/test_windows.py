@@ -140,3 +140,14 @@ def test_refused(options, message):
 def test_no_grid_of_these_rows(grid, message):
     with pytest.raises((TypeError, ValueError), match=message):
         window_attention(*tensors((3, 4)), grid=grid, window=2)
+
+
+@pytest.mark.filterwarnings("ignore:.*autograd.function.Function.*should not be instantiated:DeprecationWarning")
+@by_cut
+def test_no_number_is_asked_for(window, shift):
+    """The cut says which windows are whole: a graph is one piece, and meta tensors have shapes."""
+    layer, x = WindowAttention(6, 3, window=window, shift=shift, dtype=torch.float64), draw(2, 12, 6)
+    compiled = torch.compile(layer, fullgraph=True, dynamic=False, backend="eager")
+    for grid in ((3, 4), (6, 2)):
+        assert_equal(compiled(x, grid), layer(x, grid))
+    assert layer.to("meta")(x.to("meta"), (3, 4)).shape == x.shape

@@ -57,3 +57,7 @@ def test_refusals():
         Linformer(E, F)(*draw(3, 14))
     with pytest.raises(ValueError, match="Linformer does not support a causal mask: it supports padding, cross"):
         Linformer(E, F)(*draw(3), mask=masks.causal)
+    with pytest.raises(ValueError, match=r"f has shape \(11, 4\): expected \(13, 4\)"):
+        Linformer(np.ones((13, 4)), np.ones((11, 4)))
+    with pytest.raises(ValueError, match=r"e has shape \(13,\): expected \(…, length, rank\)"):
+        Linformer(np.ones(13), np.ones(13))

@@ -60,8 +60,12 @@ def test_convolution_by_hand():
     v = np.array([[[1.0], [2], [4]], [[1], [2], [4]]])
     found = convolved_values(v, np.array([[1.0, 10, 100], [0, 1, 0]]))
     assert_equal(found, [[[210], [421], [42]], v[1]])
-    with pytest.raises(ValueError, match=r"kernels has shape \(2, 2\): expected \(heads, size\) with an odd size"):
+    with pytest.raises(
+        ValueError, match=r"kernels has shape \(2, 2\): expected \(2, size\), an odd size for each head"
+    ):
         convolved_values(v, np.ones((2, 2)))
+    with pytest.raises(ValueError, match=r"kernels has shape \(3, 5\): expected \(2, size\)"):
+        convolved_values(v, np.ones((3, 5)))
 
 
 def test_all_landmarks_are_attention():
