@@ -429,6 +429,15 @@ def check_is_global(is_global, batch_shape, n_k):
         )
 
 
+def check_global(q, k, v, q_global, k_global, v_global):
+    """Raise unless queries, keys and values of global tokens have the heads, length and width of the others."""
+    for name, x, other in (("q", q_global, q), ("k", k_global, k), ("v", v_global, v)):
+        _check_float(f"{name}_global", x)
+        if _shape(x)[-3:] != _shape(other)[-3:]:
+            got = f"{name}_global has shape {_shape(x)} and {name} has {_shape(other)}"
+            raise ValueError(f"{got}: expected equal heads, length and width")
+
+
 def check_rows(n_q, n_k, q_start):
     """Return the slot of the first query, whose tokens are among the keys; or raise."""
     first = n_k - n_q if q_start is None else integer("q_start", q_start)

@@ -47,7 +47,8 @@ def softmax_features(x: "Float[Tensor, '*b d']") -> "Float[Tensor, '*b m']":
 class FeatureAttention:
     """A core whose weights are in proportion to φ(q)·φ(k), with `feature_map` for φ: nothing negative.
 
-    It has no scale, and no softmax that would need one. A query whose weights are all 0 gets 0.
+    It has no scale, and no softmax that would need one. A query whose weights are all 0 gets 0. This is no Module: a
+    `feature_map` that learns must be registered where its parameters are to be found.
     Book: {eq}`linear-attention`
     """
 

@@ -105,6 +105,7 @@ class BlockSelection(nn.Module):
     ):
         """Return what `block_selection_attention` does; the options that it lacks are refused."""
         shapes.refuse(FORM, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout)
+        shapes.check_shape("gate", self.gate, (q.shape[-3], q.shape[-1], 2))
         gates = torch.sigmoid(q @ self.gate)
         sizes = {"block_size": self.block_size, "num_blocks": self.num_blocks}
         return block_selection_attention(q, k, v, gates, mask=mask, scale=scale, q_start=q_start, **sizes)

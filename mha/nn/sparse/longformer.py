@@ -42,6 +42,7 @@ def longformer_attention(
     checks.tensors(q=q, k=k, v=v, q_global=q_global, k_global=k_global, v_global=v_global, is_global=is_global)
     n_q, n_k = q.shape[-2], k.shape[-2]
     shapes.check_is_global(is_global, k.shape[:-3], n_k)
+    shapes.check_global(q, k, v, q_global, k_global, v_global)
     first = shapes.check_rows(n_q, n_k, q_start)
     samples = math.prod(is_global.shape[:-1])
     see = local | masks.dense(is_global.reshape(samples, 1, 1, n_k))

@@ -114,12 +114,12 @@ class Routing(nn.Module):
         """Return what `routing_attention` does; the options that it lacks are refused."""
         given = {"bias": bias, "softcap": softcap, "sinks": sinks, "q_start": q_start, "dropout": dropout}
         shapes.refuse("routing attention", **given)
-        centroids = self.centroids
+        out = routing_attention(q, k, v, self.centroids, cluster_size=self.cluster_size, mask=mask, scale=scale)
         if self.training:
             lengths = causal_and_lengths(mask, "routing attention")[1]
             repeated = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
-            self.centroids = moved_centroids(centroids, q, repeated, decay=self.decay, lengths=lengths)
-        return routing_attention(q, k, v, centroids, cluster_size=self.cluster_size, mask=mask, scale=scale)
+            self.centroids = moved_centroids(self.centroids, q, repeated, decay=self.decay, lengths=lengths)
+        return out
 
     def extra_repr(self):
         num_heads, num_clusters, d_head = self.centroids.shape

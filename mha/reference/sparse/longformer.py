@@ -29,6 +29,7 @@ def longformer_attention(
     """
     n_q, n_k = np.shape(q)[-2], np.shape(k)[-2]
     shapes.check_is_global(is_global, np.shape(k)[:-3], n_k)
+    shapes.check_global(q, k, v, q_global, k_global, v_global)
     first = shapes.check_rows(n_q, n_k, q_start)
     options = {"scale": scale, "q_start": first}
     see = local | masks.dense(is_global.reshape(int(np.prod(is_global.shape[:-1])), 1, 1, n_k))

@@ -98,6 +98,8 @@ def test_as_the_core_of_a_layer():
     assert module.core.gate.grad.abs().min() > 0
     with pytest.raises(ValueError, match="sinks is given: block selection has no sinks"):
         layer(13, 6, d_head=4, sinks=True, core=module.core)(x)
+    with pytest.raises(ValueError, match=r"gate has shape \(6, 4, 2\): expected \(5, 4, 2\)"):
+        layer(13, 5, d_head=4, core=module.core)(x)
 
 
 @pytest.mark.parametrize("rows", [(1,) * 11, (4, 1, 1, 5)], ids=str)

@@ -174,3 +174,9 @@ def test_a_planted_fault_is_seen(pair, fault):
         assert_equal(
             ours(pair.x, chosen, mask=None if fault == "no padding" else mask)[KEEP], pair.out[KEEP], **ROUNDED
         )
+
+
+def test_global_keys_are_as_many_as_the_others():
+    x = draw(1, 2, 5, 3)
+    with pytest.raises(ValueError, match=r"k_global has shape \(1, 2, 4, 3\) and k has \(1, 2, 5, 3\): expected equal"):
+        longformer_attention(x, x, x, x, x[..., 1:, :], x, torch.ones(5, dtype=torch.bool), local=masks.window(1, 1))

@@ -101,3 +101,5 @@ def test_the_layer_names_what_it_lacks():
         Routing(6, 4, num_clusters=3, cluster_size=4, decay=1.5)
     with pytest.raises(TypeError, match="seed is None: expected an integer"):
         Routing(6, 4, num_clusters=3, cluster_size=4, seed=None)
+    with pytest.raises(ValueError, match=r"centroids has shape \(5, 3, 4\): expected \(6, clusters, 4\)"):
+        layer(13, 6, d_head=4, core=Routing(5, 4, num_clusters=3, cluster_size=4).double())(x)

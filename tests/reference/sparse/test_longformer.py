@@ -85,3 +85,12 @@ def test_length_zero_and_one(n):
 def test_refused(is_global, options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         reference.longformer_attention(*draw(), is_global, local=LOCAL, **options)
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v"])
+def test_what_is_global_has_the_shape_of_the_rest(name):
+    q, k, v, *others = draw()
+    place = "qkv".index(name)
+    others[place] = others[place][..., 1:, :]
+    with pytest.raises(ValueError, match=f"{name}_global has shape .* and {name} has .*: expected equal heads, length"):
+        reference.longformer_attention(q, k, v, *others, np.ones(k.shape[-2], bool), local=LOCAL)
