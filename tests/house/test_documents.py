@@ -26,7 +26,7 @@ def validate(schema: str, *paths) -> subprocess.CompletedProcess:
 
 def test_the_examples_of_the_readme_run(capsys):
     examples = re.findall(r"```python\n(.*?)```", read("README.md"), re.S)
-    assert len(examples) == 3
+    assert len(examples) == 4
     names = {}
     for example in examples:
         exec(compile(example, "README.md", "exec"), names)
@@ -34,6 +34,7 @@ def test_the_examples_of_the_readme_run(capsys):
     assert shown.startswith("(2, 8, 11, 16) ")
     assert "tensor(True)" in shown, "a cached row is the row of the whole"
     assert "9 > 7" in shown, "the mask explains itself by the numbers"
+    assert "torch.Size([1, 12, 256]) frozenset" in shown, "an approximation serves as the core of the layer"
     assert re.search(r"^attention: \d+ holds, \d+ unsupported$", shown, re.M), "and no case fails"
 
 
