@@ -2,7 +2,7 @@
 
     python benchmarks/rotary_lengths.py [METHOD ...]
 
-SmolLM2 was trained on texts of up to 8,192 tokens. It reads a longer passage of Moby Dick from one end to the other,
+The context of SmolLM2 is 8,192 tokens. It reads a longer passage of Moby Dick from one end to the other,
 with the frequencies of its training and with those of each method for twice the length. Nothing is trained. Methods
 can be measured one by one: what the result file knows of the others stays.
 """
