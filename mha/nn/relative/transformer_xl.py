@@ -1,6 +1,6 @@
 """Relative positions as sinusoids that queries look for, each head in its own way (Dai et al. 2019).
 
-The sinusoid of i − j is that of j, turned by i: a query asks for it turned back. So what the distance adds is one
+The sinusoid of i − j is linear in that of j, by a matrix that i alone decides. So what the distance adds is one
 product of two matrices, whatever the positions; no table of distances is shifted.
 """
 
