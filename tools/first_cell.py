@@ -7,7 +7,7 @@ import nbformat
 from notebook_form import ROOT
 
 OPENING = "# The package of this book, and which version of it was found."
-EXTRAS = "torch,widgets,data"
+EXTRAS = "widgets,train"
 
 ON_COLAB = """\
 import sys
