@@ -65,7 +65,7 @@ def test_first_cell_is_python_and_is_put_once(repository):
     title, first, rest = notebook.cells
     assert (title.source, rest.source) == ("# Title", "x = 1")
     ast.parse(re.sub(r"%pip.*", "pass", first.source))
-    wanted = f'    %pip install --quiet "mha[torch,widgets,data] @ git+{REPOSITORY}@v0.1.0"'
+    wanted = f'    %pip install --quiet "mha[widgets,train] @ git+{REPOSITORY}@v0.1.0"'
     assert (wanted in first.source.splitlines()) == bool(repository)
     assert ("install" in first.source.replace("pip install '.[dev]'", "")) == bool(repository)
 
