@@ -16,6 +16,7 @@ CHAPTERS = (
     "sparse",
     "linear",
     "grouped",
+    "translation",
     "flash",
     "kernels",
     "mixed_precision",

@@ -89,6 +89,8 @@ NOT_DOUBLED = (
     "relative-1",
     "position-2",
     "position-3",
+    "translation-3",
+    "translation-6",
 )  # integers and truths
 
 
@@ -132,7 +134,9 @@ def test_another_shape_is_named(exercise):
 
 
 ONES_OF_FLOATS = [
-    exercise for exercise in FUNCTIONS if exercise.id not in ("dot-product-3", "first-look-5", "grouped-1")
+    exercise
+    for exercise in FUNCTIONS
+    if exercise.id not in ("dot-product-3", "first-look-5", "grouped-1", "translation-6")
 ]
 
 
@@ -156,6 +160,7 @@ FITS_FLOAT32 = (
     "kernels-1",
     "mixed-precision-1",
     "mixed-precision-4",
+    "translation-4",
 )
 
 

@@ -107,6 +107,10 @@ BREAKS = {
     ("mixed-precision-4", "powers-of-two"): lambda gradients, scale, interval: (
         scale * np.arange(1, len(gradients) + 1.0)
     ),
+    ("translation-1", "at-most-one"): lambda length, reference_length: 5 + length,
+    ("translation-2", "is-share"): lambda output, reference, n: 7.5,
+    ("translation-3", "is-share"): lambda found, sure, possible: -1.0,
+    ("translation-5", "negative"): lambda log_prob, length, alpha: 7 + length,
     ("mixed-precision-5", "near-the-sum"): lambda x, bits: np.float64(9 * x.sum()),
 }
 

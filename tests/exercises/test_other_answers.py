@@ -363,6 +363,38 @@ def slowed_one_by_one(frequencies, factor, length):
     return np.array([f * (1 + (1 - s) * (1 / factor - 1)) for f, s in zip(frequencies, shares, strict=True)])
 
 
+def brevity(length, reference_length):
+    return np.array([1.0 if c > r else math.exp(1 - r / c) for c, r in zip(length, reference_length, strict=True)])
+
+
+def matched_share(output, reference, n):
+    left, matched = [tuple(reference[i : i + n]) for i in range(len(reference) - n + 1)], 0
+    for i in range(len(output) - n + 1):
+        if (gram := tuple(output[i : i + n])) in left:
+            left.remove(gram)
+            matched += 1
+    return matched / (len(output) - n + 1)
+
+
+def alignment_error(found, sure, possible):
+    a, s, p = ({tuple(link) for link in np.argwhere(links)} for links in (found, sure, possible))
+    return 1 - (len(a & s) + len(a & p)) / (len(a) + len(s))
+
+
+def best_extensions(scores, log_probs, width):
+    total = torch.tensor(scores)[:, None] + torch.tensor(log_probs)
+    best = total.flatten().topk(width).indices
+    return torch.stack([best // total.shape[1], best % total.shape[1]], 1).numpy()
+
+
+def length_penalty(log_prob, length, alpha):
+    return log_prob * np.exp(alpha * (math.log(6) - np.log(5 + length)))
+
+
+def source_mask(keep, num_targets):
+    return np.array([[[row] * num_targets] for row in keep])
+
+
 ANSWERS = {
     "first-look-1": previous_token_score,
     "first-look-2": sink_score,
@@ -429,6 +461,13 @@ ANSWERS = {
     "grouped-4": absorbed_scores,
     "grouped-5": pooled_heads,
     "grouped-6": next(m for m in range(10**3) if absorbed_overhead(m) > 0),
+    "translation-1": brevity,
+    "translation-2": matched_share,
+    "translation-3": alignment_error,
+    "translation-4": best_extensions,
+    "translation-5": length_penalty,
+    "translation-6": source_mask,
+    "translation-7": 1.8,
     "flash-1": take_in,
     "flash-2": causal_tiles,
     "flash-3": bytes_moved,
