@@ -499,6 +499,46 @@ def check_talking_heads(q, k, v, before, after, **options):
     return call
 
 
+def check_alignment(q, k, v=..., *, mask=None, q_start=None, centers=None, window=None):
+    """Raise unless these make a call of alignment, which has no heads; return the `Call`, with one."""
+    arrays = {"q": q, "k": k} | ({} if v is ... else {"v": v})
+    for name, x in arrays.items():
+        _check_float(name, x)
+        check_rank(name, x, ("length", "width"))
+    call = check(*(x[..., None, :, :0] for x in arrays.values()), mask=mask, q_start=q_start)  # widths may differ
+    if (centers is None) != (window is None):
+        given, absent = ("window", "centers") if centers is None else ("centers", "window")
+        raise ValueError(f"{given} is given and {absent} is None: a local alignment needs both")
+    if centers is not None:
+        check_library(q=q, centers=centers)
+        check_positive(window=window)
+        if not _shape(centers) or not fits(_shape(centers), (*call.batch_shape, call.n_q)):
+            expected = *call.batch_shape, call.n_q
+            raise ValueError(f"centers has shape {_shape(centers)}: expected {expected}, one for each query")
+    return call
+
+
+def without_head(see):
+    """Drop the one head of what a mask shows: (…, 1, i, j) to (…, i, j)."""
+    return see if see is None or see.ndim < 3 else see[..., 0, :, :]
+
+
+def check_additive(q, k, w_q, w_k, v):
+    """Raise unless vᵀ tanh(W q + U k) can be formed."""
+    check_library(q=q, k=k, w_q=w_q, w_k=w_k, v=v)
+    check_projection("q", q, "w_q", w_q)
+    check_projection("k", k, "w_k", w_k)
+    check_shape("w_k", w_k, (k.shape[-1], w_q.shape[-1]))
+    check_shape("v", v, w_q.shape[-1:])
+
+
+def check_dot(q, k, hint="; general_scores projects queries to the width of the keys"):
+    """Raise unless queries and keys have one width."""
+    check_library(q=q, k=k)
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"k has width {k.shape[-1]} and q has width {q.shape[-1]}: expected equal widths{hint}")
+
+
 def check_halves(q):
     """Raise unless each vector is two of equal width, one for each map of differential attention."""
     if q.shape[-1] % 2:

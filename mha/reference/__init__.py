@@ -2,6 +2,15 @@
 
 from mha.options import hinted
 from mha.reference import dot_product
+from mha.reference.alignment import (
+    additive_scores,
+    alignment_weights,
+    concat_scores,
+    context_vectors,
+    dot_scores,
+    general_scores,
+    predicted_centers,
+)
 from mha.reference.cache import Cache, cached_attention, gather_pages, paged_attention
 from mha.reference.differential import difference_weight, differential_attention, normed_heads, starting_weight
 from mha.reference.dot_product import Stats, log_sum_exp, softmax
@@ -120,8 +129,10 @@ __all__ = [
     "Stages",
     "Stats",
     "absorbed_attention",
+    "additive_scores",
     "alibi_bias",
     "alibi_slopes",
+    "alignment_weights",
     "angular_hash",
     "approximation_error",
     "attention",
@@ -135,12 +146,15 @@ __all__ = [
     "chunked_gated_linear_attention",
     "chunked_linear_attention",
     "cluster_members",
+    "concat_scores",
+    "context_vectors",
     "convolved_values",
     "cross_attention",
     "delta_rule",
     "difference_weight",
     "differential_attention",
     "disentangled_bias",
+    "dot_scores",
     "dynamic_factor",
     "elu_plus_one",
     "feature_variance",
@@ -150,6 +164,7 @@ __all__ = [
     "gated",
     "gated_linear_attention",
     "gather_pages",
+    "general_scores",
     "grid_bias",
     "grid_positions",
     "grouped_heads",
@@ -181,6 +196,7 @@ __all__ = [
     "pool_heads",
     "pooled_blocks",
     "positive_features",
+    "predicted_centers",
     "relative_bias",
     "relative_buckets",
     "rescaled",
