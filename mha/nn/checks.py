@@ -8,7 +8,7 @@ import torch
 
 from mha import shapes
 
-__all__ = ["consecutive", "integers", "number", "positions", "positive", "tensors"]
+__all__ = ["consecutive", "integers", "keep", "number", "positions", "positive", "tensors"]
 
 
 def number(name, value):
@@ -58,6 +58,15 @@ def positions(name, x, expected):
         raise ValueError(
             f"{name} has shape {tuple(x.shape)}: expected ({expected[-1]},), or one row per sample {tuple(expected)}"
         )
+
+
+def keep(name, x, expected):
+    """Raise unless `x` says of each token whether it is real."""
+    if not isinstance(x, torch.Tensor) or x.dtype is not torch.bool:
+        got = f"has dtype {x.dtype}" if isinstance(x, torch.Tensor) else f"is a {type(x).__name__}"
+        raise TypeError(f"{name} {got}: expected a boolean tensor, True at the real tokens")
+    if tuple(x.shape) != tuple(expected):
+        raise ValueError(f"{name} has shape {tuple(x.shape)}: expected {tuple(expected)}, one for each token")
 
 
 def consecutive(name, x):

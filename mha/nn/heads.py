@@ -8,7 +8,7 @@ from torch import nn
 from mha import shapes
 from mha.dropout import Dropout
 from mha.nn import checks, layer_checks, norm, torch_mha
-from mha.nn.cache import cached_attention
+from mha.nn.cache import Cache, cached_attention
 from mha.nn.dot_product import attention, attention_weights
 from mha.nn.schemes import Places, biased, core_biased, places, turned
 from mha.options import LAYER, hinted
@@ -143,6 +143,25 @@ class MultiHeadAttention(nn.Module):
         options = self._options(mask, bias) | {"dropout": self._dropout()}
         heads, cache = cached_attention(q, k, v, cache, core=core, **options)
         return self._written(heads, x), cache
+
+    def remember(self, context):
+        """Return a cache with the keys and the values of a whole context, for `recall` to read any number of times."""
+        layer_checks.check_unplaced(self.position)
+        for linear in (self.k_proj, self.v_proj):
+            layer_checks.check_input("context", context, linear)
+        k, v = (_split(linear(context), self.num_kv_heads) for linear in (self.k_proj, self.v_proj))
+        k = k if self.k_norm is None else norm.normed(self.k_norm, k)
+        return Cache(k.shape[-2], (k, v))
+
+    def recall(self, x, cache, *, mask=None, bias=None):
+        """Return what x finds in a context that `remember` has read: that of `forward(x, context)`."""
+        layer_checks.check_unplaced(self.position)
+        layer_checks.check_cache(cache, x)
+        layer_checks.check_input("x", x, self.q_proj)
+        q = _split(self.q_proj(x), self.num_heads)
+        q = q if self.q_norm is None else norm.normed(self.q_norm, q)
+        options = self._options(mask, bias) | {"dropout": self._dropout()}
+        return self._written(self.core(q, *cache.rows, **options), x)
 
     def per_head(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
         """Return what each head found, before gate and join: (batch, heads, length, d_head).   Book: {eq}`head`"""

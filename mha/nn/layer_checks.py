@@ -8,7 +8,16 @@ from mha.nn import checks
 from mha.nn.cache import Cache
 from mha.nn.rotary import Rotary
 
-__all__ = ["check_cache", "check_flags", "check_input", "check_options", "check_position", "check_sizes", "contexts"]
+__all__ = [
+    "check_cache",
+    "check_flags",
+    "check_input",
+    "check_options",
+    "check_position",
+    "check_sizes",
+    "check_unplaced",
+    "contexts",
+]
 
 
 def check_input(name, x, linear):
@@ -65,10 +74,18 @@ def check_position(position):
         )
 
 
-def check_flags(*, bias, sinks, gate):
-    """Raise unless these options of a multi-head layer are True or False."""
+def check_unplaced(position):
+    """Raise if a layer has a position scheme, which a remembered context does not know."""
+    if position is not None:
+        raise ValueError(
+            f"position is {position!r}: expected None, for remember and recall place nothing; forward does"
+        )
+
+
+def check_flags(**flags):
+    """Raise unless these options of a layer are True or False."""
     hints = {"bias": "a bias on the scores is an argument of the call", "sinks": "True learns one logit a query head"}
-    for name, value in {"bias": bias, "sinks": sinks, "gate": gate}.items():
+    for name, value in flags.items():
         if not isinstance(value, bool):
             hint = f"; {hints[name]}" if name in hints else ""
             raise TypeError(f"{name} is {value!r}: expected True or False{hint}")

@@ -1,0 +1,74 @@
+"""A decoder of the GPT family (Radford et al. 2019): pre-norm blocks, each token seeing itself and those before it."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from mha.models.decoder import Decoder
+from mha.nn.block import NORMS, EncoderBlock
+from mha.nn.position import LearnedPositions, SinusoidalPositions
+from mha.nn.relative import Alibi
+from mha.nn.rotary import Rotary
+
+__all__ = ["GPT", "GPTConfig"]
+
+IN_ATTENTION = {"rotary": lambda config: Rotary(), "alibi": lambda config: Alibi(config.num_heads)}
+ADDED = {
+    "learned": lambda config: LearnedPositions(config.max_length, config.d_model),
+    "sinusoidal": lambda config: SinusoidalPositions(config.d_model),
+}
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """Sizes of a model, in the form of GPT-2; `position` is "learned", "sinusoidal", "rotary", "alibi" or "none"."""
+
+    vocab_size: int
+    max_length: int = 256
+    num_layers: int = 4
+    d_model: int = 128
+    num_heads: int = 4
+    d_mlp: int = 512
+    num_kv_heads: int | None = None
+    position: str = "learned"
+    norm: str = "layer"
+    norm_eps: float = 1e-5
+    activation: str = "gelu_tanh"
+    bias: bool = True
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+
+
+class GPT(Decoder):
+    """Tokens (batch, length) to the logits of the next token (batch, length, vocabulary), the embeddings themselves."""
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        known = [*ADDED, *IN_ATTENTION, "none"]
+        if config.position not in known:
+            raise ValueError(f"position is {config.position!r}: expected one of {', '.join(map(repr, known))}")
+        self.config = config
+        self.embed = nn.Embedding(config.vocab_size, config.d_model)
+        self.positions = ADDED[config.position](config) if config.position in ADDED else None
+        self.embed_dropout = nn.Dropout(config.dropout)
+        names = "norm", "norm_eps", "activation", "bias", "dropout", "attention_dropout", "num_kv_heads"
+        options = {name: getattr(config, name) for name in names}
+        options["position"] = IN_ATTENTION[config.position](config) if config.position in IN_ATTENTION else None
+        sizes = config.d_model, config.num_heads, config.d_mlp
+        self.blocks = nn.ModuleList(EncoderBlock(*sizes, **options) for _ in range(config.num_layers))
+        self.norm = NORMS[config.norm](config.d_model, eps=config.norm_eps)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Draw weights as GPT-2 does: standard deviation 0.02, less where a layer adds to the stream."""
+        for name, weight in self.named_parameters():
+            if name.endswith(("_proj.weight", "up.weight", "gate.weight", "embed.weight", "down.weight")):
+                adds = name.endswith(("out_proj.weight", "down.weight"))
+                nn.init.normal_(weight, std=0.02 / (2 * self.config.num_layers) ** 0.5 if adds else 0.02)
+
+    def embedded(self, tokens, positions):
+        """Return what the first block reads: (batch, length, d_model)."""
+        x = self.embed(tokens)
+        if self.positions is not None:
+            x = self.positions(x, positions.clamp(min=0))  # padding in front stands before 0
+        return self.embed_dropout(x)

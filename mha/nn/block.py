@@ -1,0 +1,216 @@
+"""The blocks of a Transformer: attention and a feed-forward layer, each added to what it reads (Vaswani et al. 2017).
+
+Same meaning as `mha.reference.block`.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from mha import masks
+from mha.integers import count
+from mha.nn import checks, layer_checks
+from mha.nn.cache import Cache
+from mha.nn.heads import MultiHeadAttention
+
+__all__ = ["DecoderBlock", "DecoderCache", "EncoderBlock", "FeedForward"]
+
+ACTIVATIONS = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+    "silu": functional.silu,
+}
+GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}  # what acts on the gate (Shazeer 2020)
+NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with a bend between them, for each token alone: down(activation(up x)).
+
+    "relu", "gelu", "gelu_tanh" and "silu" bend the hidden numbers; "swiglu", "geglu" and "geglu_tanh" multiply them
+    by a gate: down(silu(gate x) · up x) (Shazeer 2020). Dropout acts on the hidden numbers, in training mode only.
+    """
+
+    def __init__(self, d_model, d_mlp, *, activation="relu", bias=True, dropout=0.0, device=None, dtype=None):
+        super().__init__()
+        for name, size in {"d_model": d_model, "d_mlp": d_mlp}.items():
+            count(name, size, least=1)
+        _check_choice("activation", activation, [*ACTIVATIONS, *GATED])
+        layer_checks.check_flags(bias=bias)
+        _check_probability("dropout", dropout)
+        self.activation, self.dropout = activation, dropout
+        options = {"bias": bias, "device": device, "dtype": dtype}
+        self.up = nn.Linear(d_model, d_mlp, **options)
+        self.gate = nn.Linear(d_model, d_mlp, **options) if activation in GATED else None
+        self.down = nn.Linear(d_mlp, d_model, **options)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Draw the weights by Glorot's rule and set the biases to zero."""
+        for linear in filter(None, (self.up, self.gate, self.down)):
+            nn.init.xavier_uniform_(linear.weight)
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+
+    def forward(self, x: "Float[Tensor, '*b n m']") -> "Float[Tensor, '*b n m']":
+        """Return (batch, length, d_model); no token sees another."""
+        layer_checks.check_input("x", x, self.up)
+        bend = ACTIVATIONS[GATED.get(self.activation, self.activation)]
+        hidden = bend(self.up(x)) if self.gate is None else bend(self.gate(x)) * self.up(x)
+        return self.down(functional.dropout(hidden, self.dropout, self.training))
+
+    def extra_repr(self):
+        return f"activation={self.activation!r}, dropout={self.dropout}"
+
+
+class Block(nn.Module):
+    """What both blocks share: self-attention, the feed-forward layer, their norms, and how a layer joins the stream."""
+
+    def __init__(
+        self, d_model, num_heads, d_mlp, *, norm_first=True, norm="layer", norm_eps=1e-5, activation="gelu", bias=True,
+        dropout=0.0, attention_dropout=0.0, device=None, dtype=None, **attention,
+    ):  # fmt: skip
+        super().__init__()
+        layer_checks.check_flags(norm_first=norm_first)
+        _check_choice("norm", norm, NORMS)
+        checks.positive("norm_eps", norm_eps)
+        _check_probability("dropout", dropout)
+        self.norm_first, self.dropout = norm_first, dropout
+        shared = {"bias": bias, "device": device, "dtype": dtype}
+        self.attention = MultiHeadAttention(d_model, num_heads, dropout=attention_dropout, **shared, **attention)
+        self.attention_norm = _norm(norm, d_model, norm_eps, **shared)
+        self.feed_forward = FeedForward(d_model, d_mlp, activation=activation, **shared)
+        self.feed_forward_norm = _norm(norm, d_model, norm_eps, **shared)
+
+    def _read(self, x, norm):
+        """Return what a layer reads from the stream x."""
+        return norm(x) if self.norm_first else x
+
+    def _add(self, x, found, norm):
+        """Return the stream x with what a layer found."""
+        x = x + functional.dropout(found, self.dropout, self.training)
+        return x if self.norm_first else norm(x)
+
+    def _fed_forward(self, x):
+        norm = self.feed_forward_norm
+        return self._add(x, self.feed_forward(self._read(x, norm)), norm)
+
+    def extra_repr(self):
+        return f"norm_first={self.norm_first}, dropout={self.dropout}"
+
+
+class EncoderBlock(Block):
+    """Self-attention, then a feed-forward layer, each added to the stream.   Book: {eq}`encoder-block`
+
+    `norm_first` normalises what a layer reads, x + f(norm(x)) (Xiong et al. 2020); otherwise the norm acts on the sum,
+    norm(x + f(x)), as in the first Transformer. `norm` is "layer" or "rms", `activation` is that of `FeedForward`.
+    Dropout acts on what a layer adds, `attention_dropout` on the weights of attention. `attention` are further options
+    of `MultiHeadAttention`: position, num_kv_heads, qk_norm … With `mask=masks.causal` it is the block of a GPT.
+    """
+
+    def forward(self, x, *, mask=None):
+        """Return (batch, length, d_model)."""
+        norm = self.attention_norm
+        return self._fed_forward(self._add(x, self.attention(self._read(x, norm), mask=mask), norm))
+
+    def step(self, x, cache, *, mask=None, position=None):
+        """Return the output of the next rows of each sequence and the cache with them, as `MultiHeadAttention.step`."""
+        norm = self.attention_norm
+        found, cache = self.attention.step(self._read(x, norm), cache, mask=mask, position=position)
+        return self._fed_forward(self._add(x, found, norm)), cache
+
+
+class DecoderBlock(Block):
+    """Self-attention, attention to a memory, then a feed-forward layer.   Book: {eq}`decoder-block`
+
+    The memory is what an encoder has made of the source, (batch, source length, d_model). Options are those of
+    `EncoderBlock`; a position scheme acts among the block's own tokens and not between them and the memory.
+    """
+
+    def __init__(self, d_model, num_heads, d_mlp, *, norm="layer", norm_eps=1e-5, bias=True, attention_dropout=0.0,
+                 device=None, dtype=None, position=None, **options):  # fmt: skip
+        shared = {"bias": bias, "attention_dropout": attention_dropout, "device": device, "dtype": dtype}
+        super().__init__(
+            d_model, num_heads, d_mlp, norm=norm, norm_eps=norm_eps, position=position, **shared, **options
+        )
+        block_only = {"norm_first", "activation", "dropout"}
+        attention = {name: value for name, value in options.items() if name not in block_only}
+        self.cross_attention = MultiHeadAttention(
+            d_model, num_heads, bias=bias, dropout=attention_dropout, device=device, dtype=dtype, **attention
+        )
+        self.cross_norm = _norm(norm, d_model, norm_eps, bias=bias, device=device, dtype=dtype)
+
+    def forward(self, x, memory, *, mask=masks.causal, memory_mask=None):
+        """Return (batch, length, d_model); `mask` is among the rows of x, `memory_mask` between them and the memory."""
+        norm, cross = self.attention_norm, self.cross_norm
+        x = self._add(x, self.attention(self._read(x, norm), mask=mask), norm)
+        found = self.cross_attention(self._read(x, cross), memory, mask=memory_mask)
+        return self._fed_forward(self._add(x, found, cross))
+
+    def cache(self, memory, *, keep=None, padding=0):
+        """Return the cache that a sequence over this memory starts with; its keys and values are worked out here, once.
+
+        `keep` (batch, source length) is True at the real tokens of the memory. `padding` tokens in front of a sequence
+        do not count: one number, or (batch,).
+        """
+        if keep is not None:
+            checks.keep("keep", keep, memory.shape[:-1])
+        return DecoderCache(Cache(-padding), self.cross_attention.remember(memory), keep)
+
+    def step(self, x, cache, *, mask=masks.causal, position=None):
+        """Return the output of the next rows of each sequence and the cache with them; start with `cache(memory)`."""
+        if not isinstance(cache, DecoderCache):
+            raise TypeError(f"cache is a {type(cache).__name__}: expected a DecoderCache, as from block.cache(memory)")
+        norm, cross = self.attention_norm, self.cross_norm
+        found, own = self.attention.step(self._read(x, norm), cache.own, mask=mask, position=position)
+        x = self._add(x, found, norm)
+        hidden = None if cache.keep is None else masks.key_padding(cache.keep)
+        x = self._add(x, self.cross_attention.recall(self._read(x, cross), cache.memory, mask=hidden), cross)
+        return self._fed_forward(x), replace(cache, own=own)
+
+
+@dataclass(frozen=True, eq=False)
+class DecoderCache:
+    """What a decoder block remembers: its own rows so far, and keys and values of a memory that is complete."""
+
+    own: Cache
+    memory: Cache
+    keep: torch.Tensor | None = None  # (batch, source length): True at the real tokens
+
+    @property
+    def lengths(self):
+        """Where the next row stands, as in `Cache`."""
+        return self.own.lengths
+
+    def positions(self, n, device=None):
+        """Return where the next n rows stand: (n,), or (b, n) if the samples differ."""
+        return self.own.positions(n, device)
+
+    def crop(self, n):
+        """Return the cache without the own rows at position n and later; n may differ by sample."""
+        return replace(self, own=self.own.crop(n))
+
+    def reorder(self, order):
+        """Return the cache of the samples in `order`, which may repeat some and leave out others, as beams do."""
+        memory = self.memory.reorder(order)
+        keep = None if self.keep is None else self.keep[torch.as_tensor(order, device=self.keep.device)]
+        return DecoderCache(self.own.reorder(order), memory, keep)
+
+
+def _norm(kind, d_model, eps, *, bias, device, dtype):
+    extra = {"bias": bias} if kind == "layer" else {}
+    return NORMS[kind](d_model, eps=eps, device=device, dtype=dtype, **extra)
+
+
+def _check_choice(name, value, known):
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}: expected one of {', '.join(map(repr, known))}")
+
+
+def _check_probability(name, value):
+    if not 0 <= checks.number(name, value) < 1:
+        raise ValueError(f"{name} is {value}: expected 0 ≤ {name} < 1, the probability of dropping a number")
