@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from mha.models.decoder import Decoder
-from mha.nn.block import NORMS, EncoderBlock
+from mha.nn.block import EncoderBlock, stream_norm
 from mha.nn.position import LearnedPositions, SinusoidalPositions
 from mha.nn.relative import Alibi
 from mha.nn.rotary import Rotary
@@ -31,6 +31,7 @@ class GPTConfig:
     d_mlp: int = 512
     num_kv_heads: int | None = None
     position: str = "learned"
+    norm_first: bool = True
     norm: str = "layer"
     norm_eps: float = 1e-5
     activation: str = "gelu_tanh"
@@ -51,12 +52,13 @@ class GPT(Decoder):
         self.embed = nn.Embedding(config.vocab_size, config.d_model)
         self.positions = ADDED[config.position](config) if config.position in ADDED else None
         self.embed_dropout = nn.Dropout(config.dropout)
-        names = "norm", "norm_eps", "activation", "bias", "dropout", "attention_dropout", "num_kv_heads"
+        names = "norm_first", "norm", "norm_eps", "activation", "bias", "dropout", "attention_dropout", "num_kv_heads"
         options = {name: getattr(config, name) for name in names}
         options["position"] = IN_ATTENTION[config.position](config) if config.position in IN_ATTENTION else None
         sizes = config.d_model, config.num_heads, config.d_mlp
         self.blocks = nn.ModuleList(EncoderBlock(*sizes, **options) for _ in range(config.num_layers))
-        self.norm = NORMS[config.norm](config.d_model, eps=config.norm_eps)
+        norm = stream_norm(config.norm, config.d_model, config.norm_eps, bias=config.bias)
+        self.norm = norm if config.norm_first else nn.Identity()  # a post-norm block ends with its own
         self.reset_parameters()
 
     def reset_parameters(self):

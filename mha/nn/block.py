@@ -28,6 +28,12 @@ GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}  # what a
 NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
 
+def stream_norm(kind, d_model, eps, *, bias=True, device=None, dtype=None):
+    """Return a norm of the stream: "layer" (Ba et al. 2016) or "rms", which has no bias (Zhang and Sennrich 2019)."""
+    extra = {"bias": bias} if kind == "layer" else {}
+    return NORMS[kind](d_model, eps=eps, device=device, dtype=dtype, **extra)
+
+
 class FeedForward(nn.Module):
     """Two linear layers with a bend between them, for each token alone: down(activation(up x)).
 
@@ -82,9 +88,9 @@ class Block(nn.Module):
         self.norm_first, self.dropout = norm_first, dropout
         shared = {"bias": bias, "device": device, "dtype": dtype}
         self.attention = MultiHeadAttention(d_model, num_heads, dropout=attention_dropout, **shared, **attention)
-        self.attention_norm = _norm(norm, d_model, norm_eps, **shared)
+        self.attention_norm = stream_norm(norm, d_model, norm_eps, **shared)
         self.feed_forward = FeedForward(d_model, d_mlp, activation=activation, **shared)
-        self.feed_forward_norm = _norm(norm, d_model, norm_eps, **shared)
+        self.feed_forward_norm = stream_norm(norm, d_model, norm_eps, **shared)
 
     def _read(self, x, norm):
         """Return what a layer reads from the stream x."""
@@ -142,7 +148,7 @@ class DecoderBlock(Block):
         self.cross_attention = MultiHeadAttention(
             d_model, num_heads, bias=bias, dropout=attention_dropout, device=device, dtype=dtype, **attention
         )
-        self.cross_norm = _norm(norm, d_model, norm_eps, bias=bias, device=device, dtype=dtype)
+        self.cross_norm = stream_norm(norm, d_model, norm_eps, bias=bias, device=device, dtype=dtype)
 
     def forward(self, x, memory, *, mask=masks.causal, memory_mask=None):
         """Return (batch, length, d_model); `mask` is among the rows of x, `memory_mask` between them and the memory."""
@@ -199,11 +205,6 @@ class DecoderCache:
         memory = self.memory.reorder(order)
         keep = None if self.keep is None else self.keep[torch.as_tensor(order, device=self.keep.device)]
         return DecoderCache(self.own.reorder(order), memory, keep)
-
-
-def _norm(kind, d_model, eps, *, bias, device, dtype):
-    extra = {"bias": bias} if kind == "layer" else {}
-    return NORMS[kind](d_model, eps=eps, device=device, dtype=dtype, **extra)
 
 
 def _check_choice(name, value, known):

@@ -11,6 +11,7 @@ from mha.reference.alignment import (
     general_scores,
     predicted_centers,
 )
+from mha.reference.block import decoder_block, encoder_block, feed_forward, residual
 from mha.reference.cache import Cache, cached_attention, gather_pages, paged_attention
 from mha.reference.differential import difference_weight, differential_attention, normed_heads, starting_weight
 from mha.reference.dot_product import Stats, log_sum_exp, softmax
@@ -49,7 +50,7 @@ from mha.reference.linear import (
     squared_relu,
 )
 from mha.reference.merging import merge
-from mha.reference.norm import rms_norm
+from mha.reference.norm import layer_norm, rms_norm
 from mha.reference.position import (
     grid_positions,
     interpolate_grid,
@@ -150,6 +151,7 @@ __all__ = [
     "context_vectors",
     "convolved_values",
     "cross_attention",
+    "decoder_block",
     "delta_rule",
     "difference_weight",
     "differential_attention",
@@ -157,7 +159,9 @@ __all__ = [
     "dot_scores",
     "dynamic_factor",
     "elu_plus_one",
+    "encoder_block",
     "feature_variance",
+    "feed_forward",
     "finish",
     "flash_attention",
     "flash_backward",
@@ -176,6 +180,7 @@ __all__ = [
     "iterative_pseudo_inverse",
     "join_heads",
     "latent_attention",
+    "layer_norm",
     "learned_positions",
     "linear_attention",
     "linear_average",
@@ -200,6 +205,7 @@ __all__ = [
     "relative_bias",
     "relative_buckets",
     "rescaled",
+    "residual",
     "retention_log_decay",
     "rms_norm",
     "rotary_frequencies",
