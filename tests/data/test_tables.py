@@ -30,7 +30,7 @@ def test_emoji_names_are_parallel():
     assert names.column_names == ["emoji", "en", "ja", "es", "de", "fr"]
     whale = next(row for row in names if row["emoji"] == "🐋")
     assert (whale["en"], whale["ja"], whale["es"]) == ("whale", "クジラ", "ballena")
-    assert len(set(names["emoji"])) == len(names) == 1910
+    assert len(set(names["emoji"])) == len(names) == 1928
     assert all(all(row.values()) for row in names)
 
 
@@ -54,9 +54,13 @@ def test_a_changed_file_is_refused(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("moby_duck", {}, r"name is 'moby_duck': expected one of emoji_names, moby_dick, wikitext_2"),
+        ("moby_duck", {}, r"name is 'moby_duck': expected one of emoji_names, grapheme_phoneme, moby_dick, wikitext_2"),
         ("moby_dick", {"source": "web"}, r"source is 'web': expected one of 'auto', 'embedded', 'hub'"),
-        ("moby_dick", {"split": "test"}, r"split is 'test': expected 'train'"),
+        (
+            "moby_dick",
+            {"split": "test"},
+            r"split is 'test': expected one of 'train', 'all' of the embedded 'moby_dick'",
+        ),
     ],
 )
 def test_wrong_arguments(name, options, message):
