@@ -4,10 +4,12 @@ from importlib import import_module
 
 from mha.analysis import patterns
 
-__all__ = ["capture", "patterns"]
+__all__ = ["capture", "patterns", "without_heads"]
+
+_NEEDS_TORCH = {"capture": "recording", "without_heads": "ablation"}  # measurements on arrays do not
 
 
 def __getattr__(name):
-    if name == "capture":  # needs torch; measurements on arrays do not
-        return import_module("mha.analysis.recording").capture
+    if name in _NEEDS_TORCH:
+        return getattr(import_module(f"mha.analysis.{_NEEDS_TORCH[name]}"), name)
     raise AttributeError(f"module 'mha.analysis' has no attribute {name!r}")

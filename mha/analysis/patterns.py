@@ -37,6 +37,22 @@ def sink_score(weights: "Float[Array, '*b i j']") -> "Float[Array, '*b']":
     return _square(weights)[..., 1:, 0].mean(-1)
 
 
+def attention_distance(weights: "Float[Array, '*b i j']") -> "Float[Array, '*b']":
+    """Return how far back or ahead a head looks on average, in tokens.   Book: {eq}`attention-distance`.
+
+    The distance |i − j| is averaged with the weights of row i, each row divided by its sum first, and then over the
+    rows; rows that see no key are left out, and a map without any other row gives 0. A causal head that spreads its
+    weights evenly has (n − 1)/4. Without a sink: `attention_distance(weights[..., 1:, 1:])`. Of the heads of a GPT
+    Vig and Belinkov (2019), of a ViT Dosovitskiy et al. (2021).
+    """
+    weights = _square(weights)
+    positions = np.arange(weights.shape[-1])
+    apart = abs(positions[:, None] - positions)
+    total = weights.sum(-1)
+    rows = (weights * apart).sum(-1) / np.where(total == 0, 1.0, total)
+    return rows.sum(-1) / np.maximum((total > 0).sum(-1), 1)
+
+
 def entropy(weights: "Float[Array, '*b i j']") -> "Float[Array, '*b']":
     """Return the mean entropy of the rows in nats: 0 for one key, log n for n equal weights.
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mha import shapes
+from mha.analysis.cores import attention_layers, wrapped_cores
 from mha.nn import formula
 from mha.nn.dot_product import attention_weights
-from mha.nn.heads import MultiHeadAttention
 from mha.nn.row_stats import attention_stats
 from mha.nn.visible import visible
 
@@ -89,21 +89,12 @@ def capture(model, *, detach=False):
     Tensors stay on the graph of the pass unless `detach`. The layers are as before after the block, whatever happens.
     """
     recording = Recording()
-    layers = {name: part for name, part in model.named_modules() if isinstance(part, MultiHeadAttention)}
-    if not layers:
-        raise ValueError(f"model is a {type(model).__name__} without a MultiHeadAttention: there is nothing to record")
-    before = [(layer, layer.__dict__.get("core")) for layer in layers.values()]
+    layers = attention_layers(model, "there is nothing to record")
     try:
-        for name, layer in layers.items():
-            layer.__dict__["core"] = _recorder(recording, name, layer, detach)  # in front of a core that is a Module
-        yield recording
+        with wrapped_cores(layers, lambda name, layer: _recorder(recording, name, layer, detach)):
+            yield recording
     finally:
         recording.runs = False
-        for layer, core in before:
-            if core is None:
-                layer.__dict__.pop("core", None)
-            else:
-                layer.__dict__["core"] = core
 
 
 def _recorder(recording, name, layer, detach):

@@ -6,7 +6,7 @@ import pytest
 import rounding
 from compare import assert_equal
 from mha import masks
-from mha.analysis.patterns import entropy, induction_score, previous_token_score, sink_score
+from mha.analysis.patterns import attention_distance, entropy, induction_score, previous_token_score, sink_score
 from mha.reference import attention_stats, attention_weights
 
 N, PERIOD = 13, 5
@@ -62,6 +62,26 @@ def test_sink_score():
     assert_equal(sink_score(weights), np.mean([weights[..., i, 0] for i in range(1, N)], axis=0), atol=ATOL)
 
 
+def test_attention_distance():
+    weights = random(2, 3)
+    expected = np.mean([sum(weights[..., i, j] * (i - j) for j in range(i + 1)) for i in range(N)], axis=0)
+    assert_equal(attention_distance(weights), expected, atol=N * ATOL)
+    assert_equal(attention_distance(weights.mT), attention_distance(weights.mT[..., ::-1, ::-1]), atol=N * ATOL)
+    assert_equal(attention_distance(uniform()), (N - 1) / 4, atol=N * ATOL)
+    assert_equal(attention_distance(np.eye(N)), 0.0)
+    back = 3
+    assert_equal(attention_distance(shifted(back)), np.minimum(np.arange(N), back).mean())
+
+
+def test_attention_distance_counts_each_row_alike():
+    weights = random(3)
+    part = weights * np.linspace(0.1, 1, N)[:, None]  # as if a sink had taken the rest
+    assert_equal(attention_distance(part), attention_distance(weights), rtol=1e-13)
+    sinking = shifted(N)  # nothing but the first token, which is far
+    assert_equal(attention_distance(sinking), (N - 1) / 2)
+    assert_equal(attention_distance(sinking[1:, 1:]), 0.0, label="rows that see no other key")
+
+
 def test_entropy():
     assert_equal(entropy(shifted(1)), 0.0)
     assert not np.signbit(entropy(shifted(1)))
@@ -86,7 +106,9 @@ def test_maps_must_be_square(weights):
         previous_token_score(weights)
 
 
-@pytest.mark.parametrize("score", [previous_token_score, sink_score, entropy, lambda w: induction_score(w, PERIOD)])
+@pytest.mark.parametrize(
+    "score", [previous_token_score, sink_score, attention_distance, entropy, lambda w: induction_score(w, PERIOD)]
+)
 @pytest.mark.parametrize("bad", [-0.5, np.nan])
 def test_scores_are_not_weights(score, bad):
     weights = uniform()

@@ -1,0 +1,68 @@
+"""Take heads out of a model and see what it can no longer do."""
+
+from contextlib import contextmanager
+
+from mha.analysis.cores import attention_layers, wrapped_cores
+from mha.integers import integer
+
+__all__ = ["without_heads"]
+
+
+@contextmanager
+def without_heads(model, heads):
+    """Silence heads of `model` until the block ends: what they found counts as zero.   Book: {eq}`without-heads`.
+
+    `heads` holds pairs (layer, head). A layer is its number among the attention layers of the model, in the order of
+    `named_modules`, or its name: in an encoder–decoder, say which of its attentions is meant. ::
+
+        with without_heads(model, {(18, 6), ("blocks.17.attention", 3)}):
+            model(tokens)
+
+    It is the same as setting the head's columns of `out_proj` to zero, with the weights left alone; the bias of
+    `out_proj` stays. Blocks nest, and the model is as before afterwards, whatever happens. Michel et al. (2019).
+    """
+    layers, silent = attention_layers(model, "it has no heads"), {}
+    for layer, head in _pairs(heads):
+        name = _name(layers, layer)
+        silent.setdefault(name, set()).add(_head(layers[name], name, head))
+    with wrapped_cores({name: layers[name] for name in silent}, lambda name, layer: _silencer(layer, silent[name])):
+        yield model
+
+
+def _pairs(heads):
+    pairs = list(heads)
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"heads holds {pair!r}: expected pairs (layer, head), as in {{(18, 6)}}")
+    return pairs
+
+
+def _name(layers, layer):
+    if isinstance(layer, str):
+        if layer not in layers:
+            raise ValueError(f"heads names the layer {layer!r}: expected one of {list(layers)}")
+        return layer
+    number = integer("the layer in heads", layer)
+    if not 0 <= number < len(layers):
+        raise ValueError(f"heads names the layer {number}: expected 0 … {len(layers) - 1}, or a name")
+    return list(layers)[number]
+
+
+def _head(layer, name, head):
+    number = integer("the head in heads", head)
+    if not 0 <= number < layer.num_heads:
+        raise ValueError(f"heads names head {number} of {name!r}: expected 0 … {layer.num_heads - 1}")
+    return number
+
+
+def _silencer(layer, numbers):
+    """Return the core of the layer with zeros for what these heads found."""
+    core, silent = layer.core, sorted(numbers)
+
+    def silence(q, k, v, **options):
+        found = core(q, k, v, **options)
+        keep = found.new_ones(layer.num_heads, 1, 1)
+        keep[silent] = 0
+        return found * keep
+
+    return silence
