@@ -14,9 +14,10 @@ import numpy as np
 import torch
 
 from mha.analysis import capture as record
-from mha.analysis.patterns import induction_score, previous_token_score, sink_score
+from mha.analysis.patterns import entropy, induction_score, previous_token_score, sink_score
 from mha.data import load, pretrained
 from mha.data.captures import pack_causal
+from mha.masks import lengths
 from mha.models.probe import layer_heads
 
 HERE = Path(__file__).parent.parent / "mha" / "data" / "captures"
@@ -278,6 +279,130 @@ def minilm_positions():
     return model.tokens(numbers[0]), arrays, about
 
 
+def minilm_changes():
+    """How far the states of an encoder and of a decoder move when one word of a sentence is exchanged."""
+    words = ["the", "boat", "lay", "at", "the", "bank", "of", "the", "river"]
+    others = ["a", "ship", "stood", "near", "one", "edge", "by", "a", "city"]
+    encoder, decoder = pretrained("minilm"), pretrained("smollm2")
+    depths = range(7)
+    moved = {}
+    for key, model, step, space in (("encoder", encoder, 1, ""), ("decoder", decoder, 5, " ")):
+        states = [
+            _streams(model, space + " ".join([*words[:i], other, *words[i + 1 :]])) for i, other in enumerate(others)
+        ]
+        before = _streams(model, space + " ".join(words))
+        moved[key] = np.stack([np.linalg.norm(x - before, axis=-1) for x in states], axis=1)[::step]
+        moved[key] /= np.linalg.norm(before, axis=-1)[::step, None]
+    about = {
+        "model": f"{encoder.describe()}; {decoder.describe()}",
+        "sentence": " ".join(words),
+        "from": "written for this book",
+        "others": others,
+        "encoder_layers": list(depths),
+        "decoder_layers": [5 * n for n in depths],
+        "arrays": {
+            "encoder": "length of the change of each state over the length of the state: (7 depths, 9 words exchanged, "
+            "11 tokens: [CLS], the words, [SEP]); depth 0 is what enters the first layer",
+            "decoder": "the same of the decoder: (7 depths, 9 words exchanged, 10 tokens: the start token, the words)",
+        },
+    }
+    return words, {key: x.astype(np.float32) for key, x in moved.items()}, about
+
+
+def minilm_triplets():
+    """Sentences, their paraphrases and two kinds of sentences that share more words: how near the encoder puts them."""
+    model = pretrained("minilm")
+    lines = (Path(__file__).parent / "sentence_triplets.txt").read_text(encoding="utf-8").splitlines()
+    rows = [line.split(" | ") for line in lines]
+    sentences = [sentence for row in rows for sentence in row]
+    pooled = {
+        "mean": [_unit(_states(model, x).mean(0)) for x in sentences],
+        "first": [_unit(_states(model, x)[0]) for x in sentences],
+        "words_alone": [_unit(_inputs(model, x)[1:-1].mean(0)) for x in sentences],
+    }
+    cosines = {}
+    for name, vectors in pooled.items():
+        x = np.stack(vectors).reshape(len(rows), 4, -1)
+        cosines[name] = np.einsum("nd,nkd->nk", x[:, 0], x[:, 1:]).astype(np.float32)
+    swapped = ["The whale killed the man.", "The man killed the whale."]
+    order = np.prod([_unit(_states(model, x).mean(0)) for x in swapped], axis=0).sum()
+    about = {
+        "model": model.describe(),
+        "sentence": "24 sentences, each with a paraphrase, a contrary and a sentence about something else",
+        "from": "written for this book, in tools/sentence_triplets.txt; the last two share more words than the second",
+        "swapped": swapped,
+        "arrays": {
+            "mean": "cosine of each sentence with its paraphrase, its contrary and the other: (24, 3); mean of all "
+            "states of the last layer",
+            "first": "the same with the state of [CLS] in place of the mean",
+            "words_alone": "the same with the mean of the word embeddings, before any layer",
+            "order": "cosine of two sentences of the same words in another order, by the mean",
+        },
+    }
+    return sentences, {**cosines, "order": np.array([order], np.float32)}, about
+
+
+def minilm_heads():
+    """Every head of the encoder on a passage, in a few numbers, and what padding changes."""
+    model = pretrained("minilm")
+    numbers = model.encode(load("moby_dick")["text"][0])[:, : 4 * PASSAGE_TOKENS - 1]
+    numbers = torch.cat([numbers, model.encode("")[:, -1:]], dim=-1)
+    patterns = model.model.attention_maps(numbers)[:, 0].numpy().astype(np.float64)
+    backwards = patterns[..., ::-1, ::-1]
+    scores = {
+        "previous_token": previous_token_score(patterns),
+        "next_token": previous_token_score(backwards),
+        "on_first": sink_score(patterns),
+        "on_last": sink_score(backwards),
+        "entropy": entropy(patterns),
+    }
+    n = numbers.shape[-1]
+    padded = torch.nn.functional.pad(numbers, (0, 37))
+    with torch.no_grad():
+        states = model.model(padded, mask=lengths(torch.tensor([n])))[0, :n] - model.model(numbers)[0]
+    about = {
+        "model": model.describe(),
+        "sentence": model.tokenizer.decode(numbers[0, :40].tolist()) + " …",
+        "from": f"Moby Dick, chapter 1, the first {n - 2} tokens between [CLS] and [SEP]",
+        "length": n,
+        "arrays": {
+            "previous_token": "(6 layers, 12 heads): mean weight on the token before, all queries but the first",
+            "next_token": "mean weight on the token after, all queries but the last",
+            "on_first": "mean weight on [CLS], all queries but itself",
+            "on_last": "mean weight on [SEP], all queries but itself",
+            "entropy": "mean entropy of the rows in nats",
+            "padding": "largest change of a state by 37 padding tokens that are hidden; the states are about 1 in size",
+        },
+    }
+    padding = np.array([float(states.abs().max())], np.float32)
+    arrays = {name: score.astype(np.float32) for name, score in scores.items()}
+    return model.tokens(numbers[0]), {**arrays, "padding": padding}, about
+
+
+@torch.no_grad()
+def _streams(model, text):
+    """Return what enters the first layer and what leaves each: (layers + 1, length, d_model)."""
+    streams, blocks = [], model.model.blocks
+    hooks = [blocks[0].register_forward_pre_hook(lambda part, args: streams.append(args[0]))]
+    hooks += [block.register_forward_hook(lambda part, args, output: streams.append(output)) for block in blocks]
+    model.model(model.encode(text))
+    for hook in hooks:
+        hook.remove()
+    return torch.cat(streams).double().numpy()
+
+
+def _inputs(model, text):
+    return model.model.embed(model.encode(text)[0]).detach().numpy()
+
+
+def _states(model, text):
+    return model.model(model.encode(text))[0].detach().numpy()
+
+
+def _unit(vector):
+    return vector / np.linalg.norm(vector)
+
+
 @torch.no_grad()
 def _mean_state(model, numbers, start, first):
     """Return the mean last state, of length 1, with the tokens from the `first` on moved by `start` positions."""
@@ -366,10 +491,13 @@ def _divergence(p, m):
 
 
 MAKERS = (
+    minilm_changes,
+    minilm_heads,
     minilm_pair,
     minilm_positions,
     minilm_projections,
     minilm_sentence,
+    minilm_triplets,
     minilm_words,
     smollm2_layer,
     smollm2_repeat,

@@ -1,5 +1,8 @@
 """The committed results are consistent in themselves, small, and show what the book says of them."""
 
+import math
+import re
+from collections import Counter
 from importlib.resources import files
 
 import numpy as np
@@ -34,7 +37,7 @@ def test_says_what_it_is(name):
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match="name is 'gpt': expected one of minilm_pair, minilm_positions, minilm_pro"):
+    with pytest.raises(ValueError, match="name is 'gpt': expected one of minilm_changes, minilm_heads, minilm_pair"):
         capture("gpt")
 
 
@@ -112,6 +115,43 @@ def test_numbers_of_the_learned_positions_fit_together():
     assert found["alike"][1:].max() < 0.95 < found["alike_kept"][1:5].min(), (
         "what counts most is the start token's place"
     )
+
+
+def test_an_encoder_moves_everywhere_and_a_decoder_to_the_right_only():
+    found = capture("minilm_changes")
+    encoder, decoder = found["encoder"], found["decoder"]
+    own = np.arange(len(found.tokens)), 1 + np.arange(len(found.tokens))
+    for moved in (encoder, decoder):
+        alone = np.zeros(moved.shape[1:], bool)
+        alone[own] = True
+        assert_equal(moved[0] > 0, alone, label="before the first layer only the exchanged word differs")
+    assert (encoder[1:] > 0).all()
+    assert_equal(decoder[1:] > 0, np.broadcast_to(np.tri(10, 9, -1, bool).T, decoder[1:].shape), label="decoder")
+
+
+def test_triplets_share_words_with_what_is_not_meant():
+    found = capture("minilm_triplets")
+    sentences = np.array(found.tokens).reshape(24, 4)
+    assert len(set(found.tokens)) == 96
+    for sentence, paraphrase, *distractors in sentences:
+        counts = [Counter(re.findall(r"[a-z']+", x.lower())) for x in (sentence, paraphrase, *distractors)]
+        norms = [math.sqrt(sum(n * n for n in count.values())) for count in counts]
+        shared = [
+            sum((counts[0][x] * y for x, y in count.items())) / norm for count, norm in zip(counts, norms, strict=True)
+        ]
+        assert min(shared[2:]) > shared[1], sentence
+    wins = (found["mean"][:, :1] > found["mean"][:, 1:]).sum(0)
+    assert wins[0] <= 4 < 17 <= wins[1], "other matters are farther than the paraphrase, contraries are nearer"
+
+
+def test_some_heads_of_the_encoder_look_one_place_back_or_ahead():
+    found = capture("minilm_heads")
+    assert len(found.tokens) == found.about["length"] == 256
+    assert (found.tokens[0], found.tokens[-1]) == ("[CLS]", "[SEP]")
+    assert (found["previous_token"].argmax(), found["next_token"].argmax()) == (2, 12 + 8)
+    assert min(found["previous_token"].max(), found["next_token"].max()) > 0.6
+    assert found["entropy"].max() < math.log(256)
+    assert found["padding"][0] < 1e-5
 
 
 def test_layer_is_the_one_whose_heads_differ_most():

@@ -15,10 +15,13 @@ from mha.data.unavailable import check_name
 __all__ = ["NAMES", "Capture", "capture", "pack_causal", "unpack_causal"]
 
 NAMES = (
+    "minilm_changes",
+    "minilm_heads",
     "minilm_pair",
     "minilm_positions",
     "minilm_projections",
     "minilm_sentence",
+    "minilm_triplets",
     "minilm_words",
     "smollm2_layer",
     "smollm2_repeat",
