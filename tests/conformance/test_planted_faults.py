@@ -129,13 +129,16 @@ def test_a_finer_fault_than_the_tolerance_is_not_there():
     assert verify(lambda q, k, v: (Careful()(q, k, v)).astype(np.float32), cases=["unequal-lengths"]).passed
 
 
-def right_state(q, k, v, state=None, log_decay=None, *, late=False, fresh=False, decays_itself=False, sums=True):
+def right_state(
+    q, k, v, state=None, log_decay=None, *, late=False, fresh=False, decays_itself=False, sums=True, kept_once=False
+):
     """Linear attention in a loop, and faults: the state read before the token, forgotten, or decayed with the token."""
     state = np.zeros((*q.shape[:2], q.shape[-1], v.shape[-1])) if state is None or fresh else state
     decay = np.zeros(q.shape[:-1]) if log_decay is None else log_decay
     rows = []
     for t in range(q.shape[2]):
         kept, added = np.exp(decay[..., t, None, None]), k[..., t, :, None] * v[..., t, None, :]
+        kept = kept**0 if kept_once and t == 0 else kept
         new = kept * (state + added) if decays_itself else kept * state + added
         rows.append(np.einsum("bhd,bhde->bhe", q[..., t, :], state if late else new))
         state = new if sums else added
@@ -193,6 +196,7 @@ PARTS = {
         partial(right_state, decays_itself=True),
         "a-token-forgets-what-was-before-it",
     ),
+    "the first decay is lost": ("linear-attention", partial(right_state, kept_once=True), "a-state-is-forgotten-too"),
     "no tokens, no state": ("linear-attention", partial(right_state, fresh=True), "no-tokens-leave-the-state"),
     "nothing is corrected": ("delta-rule", partial(deltas, corrects=False), "the-same-key-is-written-over"),
     "β forgotten": ("delta-rule", partial(deltas, whole=True), "half-a-correction"),

@@ -78,7 +78,7 @@ def test_sentence_says_both_errors():
     found = shown.compute()
     assert shown.sentence() == (
         "With 128 features, orthogonal directions and vectors of length 0.5, the weights are off by "
-        f"{percent(found['error'])} % in the root mean square of 2 draws; independent directions: "
+        f"{percent(found['error'])} % in the root mean square (draws: 2); independent directions: "
         f"{percent(found['other'])} %."
     )
     assert shown.alt().startswith("6 queries and 6 keys of width 8, and 256 random directions. ")

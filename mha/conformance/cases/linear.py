@@ -99,6 +99,19 @@ CASES = [
         [1, 1.5, 1.75],
         "fla-org/flash-linear-attention#92",
     ),
+    case(
+        "a-state-is-forgotten-too",
+        "linear-attention",
+        read(
+            "linear-attention",
+            ONES,
+            ONES,
+            ONES,
+            state=np.full((1, 1, 1, 1), 5.0),
+            log_decay=np.full((1, 1, 3), np.log(0.5)),
+        ),
+        [3.5, 2.75, 2.375],
+    ),
     case("the-same-key-is-written-over", "delta-rule", read("delta-rule", KEYS, KEYS, VALUES, ONES[..., 0]), [1, 2, 3]),
     case(
         "half-a-correction",
