@@ -1,18 +1,22 @@
 """An encoder of the BERT family (Devlin et al. 2019): learned positions, post-norm blocks, GELU.
 
-MiniLM-L6 is one, with `minilm.json` as its configuration. The pooler and the pre-training heads are left out.
+MiniLM-L6 is one, with `minilm.json` as its configuration. `BertForPreTraining` adds the two heads of its training.
 """
 
+import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from mha.models.naming import renamed
 from mha.models.probe import attention_maps
-from mha.nn.heads import MultiHeadAttention
+from mha.models.start import draw_weights
+from mha.models.tokens import check_length, check_tokens, places
+from mha.nn.block import EncoderBlock
 
-__all__ = ["Bert", "BertConfig", "from_hub_names"]
+__all__ = ["Bert", "BertConfig", "BertForPreTraining", "Predictions", "from_hub_names", "pretraining_from_hub_names"]
 
 
 @dataclass(frozen=True)
@@ -27,22 +31,8 @@ class BertConfig:
     num_heads: int
     d_mlp: int
     norm_eps: float
-
-
-class Block(nn.Module):
-    """Attention, then two linear layers, each added to the stream, which is normalised after."""
-
-    def __init__(self, config):
-        super().__init__()
-        self.attention = MultiHeadAttention(config.d_model, config.num_heads)
-        self.attention_norm = nn.LayerNorm(config.d_model, eps=config.norm_eps)
-        self.mlp_up = nn.Linear(config.d_model, config.d_mlp)
-        self.mlp_down = nn.Linear(config.d_mlp, config.d_model)
-        self.mlp_norm = nn.LayerNorm(config.d_model, eps=config.norm_eps)
-
-    def forward(self, x, mask):
-        x = self.attention_norm(x + self.attention(x, mask=mask))
-        return self.mlp_norm(x + self.mlp_down(nn.functional.gelu(self.mlp_up(x))))
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
 
 
 class Bert(nn.Module):
@@ -55,26 +45,70 @@ class Bert(nn.Module):
         self.positions = nn.Embedding(config.max_length, config.d_model)
         self.segments = nn.Embedding(config.num_segments, config.d_model)
         self.embed_norm = nn.LayerNorm(config.d_model, eps=config.norm_eps)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
+        self.embed_dropout = nn.Dropout(config.dropout)
+        sizes = config.d_model, config.num_heads, config.d_mlp
+        options = {name: getattr(config, name) for name in ("norm_eps", "dropout", "attention_dropout")}
+        self.blocks = nn.ModuleList(EncoderBlock(*sizes, norm_first=False, **options) for _ in range(config.num_layers))
+        draw_weights(self)
 
     def forward(self, tokens, *, segments=None, mask=None):
         """Return the last hidden states; `segments` are 0 unless given, `mask` hides keys, such as padding."""
-        n = tokens.shape[-1]
-        if n > self.config.max_length:
-            raise ValueError(
-                f"tokens has length {n}: expected at most {self.config.max_length}, the positions learned; "
-                "cut the text into pieces"
-            )
+        check_tokens("tokens", tokens, self.config.vocab_size)
+        check_length("tokens", tokens.shape[-1], self.config.max_length)
         segments = torch.zeros_like(tokens) if segments is None else segments
-        x = self.embed(tokens) + self.positions(torch.arange(n, device=tokens.device)) + self.segments(segments)
-        x = self.embed_norm(x)
+        check_tokens("segments", segments, self.config.num_segments)
+        x = self.embed(tokens) + self.positions(places(tokens)) + self.segments(segments)
+        x = self.embed_dropout(self.embed_norm(x))
         for block in self.blocks:
-            x = block(x, mask)
+            x = block(x, mask=mask)
         return x
 
     def attention_maps(self, tokens, *, segments=None, mask=None) -> torch.Tensor:
         """Return the weights of every head in this very pass: (layers, batch, heads, queries, keys)."""
         return attention_maps(self, tokens, segments=segments, mask=mask)
+
+
+class Predictions(NamedTuple):
+    """The logits of `BertForPreTraining`."""
+
+    words: torch.Tensor  # (batch, length, vocabulary): which token stands here
+    next_sentence: torch.Tensor  # (batch, 2): the second sentence follows the first, or is from elsewhere
+
+
+class BertForPreTraining(nn.Module):
+    """A `Bert` with the two heads it is trained by: which word is behind a mask, does the second sentence follow.
+
+    The logits of words compare with the embeddings, after a layer and a norm; those of the pair read the first token.
+    """
+
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        self.config = config
+        self.bert = Bert(config)
+        self.transform = nn.Linear(config.d_model, config.d_model)
+        self.transform_norm = nn.LayerNorm(config.d_model, eps=config.norm_eps)
+        self.word_bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.pooler = nn.Linear(config.d_model, config.d_model)
+        self.pair = nn.Linear(config.d_model, 2)
+        draw_weights(self)
+
+    def forward(self, tokens, *, segments=None, mask=None):
+        """Return the `Predictions`; `mask` hides keys, such as padding."""
+        hidden = self.bert(tokens, segments=segments, mask=mask)
+        return Predictions(self.words(hidden), self.next_sentence(hidden))
+
+    def words(self, hidden):
+        """Return the logits of the word at each hidden state: (…, d_model) to (…, vocabulary)."""
+        read = self.transform_norm(nn.functional.gelu(self.transform(hidden)))
+        return nn.functional.linear(read, self.bert.embed.weight, self.word_bias)
+
+    def next_sentence(self, hidden):
+        """Return the two logits of a pair, from the state of its first token: (…, length, d_model) to (…, 2)."""
+        if hidden.shape[-2] == 0:
+            raise ValueError(
+                f"hidden has shape {tuple(hidden.shape)}: expected a token at least, for the first is read"
+            )
+        return self.pair(torch.tanh(self.pooler(hidden[..., 0, :])))
 
 
 _HUB_NAMES = (
@@ -89,12 +123,28 @@ _HUB_NAMES = (
     (r"\.attention\.self\.value\.", ".attention.v_proj."),
     (r"\.attention\.output\.dense\.", ".attention.out_proj."),
     (r"\.attention\.output\.LayerNorm\.", ".attention_norm."),
-    (r"\.intermediate\.dense\.", ".mlp_up."),
-    (r"\.output\.dense\.", ".mlp_down."),
-    (r"\.output\.LayerNorm\.", ".mlp_norm."),
+    (r"\.intermediate\.dense\.", ".feed_forward.up."),
+    (r"\.output\.dense\.", ".feed_forward.down."),
+    (r"\.output\.LayerNorm\.", ".feed_forward_norm."),
 )
 
 
 def from_hub_names(state):
     """Return the weights of a `BertModel` under our names, without the pooler and the position numbers."""
     return renamed(state, _HUB_NAMES, without=r"^pooler\.|position_ids$")
+
+
+_PRETRAINING_NAMES = (
+    (r"^cls\.predictions\.transform\.dense\.", "transform."),
+    (r"^cls\.predictions\.transform\.LayerNorm\.", "transform_norm."),
+    (r"^cls\.predictions\.bias$", "word_bias"),
+    (r"^cls\.seq_relationship\.", "pair."),
+    (r"^bert\.pooler\.dense\.", "pooler."),
+)
+
+
+def pretraining_from_hub_names(state):
+    """Return the weights of a `BertForPreTraining` of transformers under our names."""
+    encoder = from_hub_names({name[len("bert.") :]: x for name, x in state.items() if name.startswith("bert.")})
+    heads = {name: x for name, x in state.items() if not re.match(r"bert\.(?!pooler)|cls\.predictions\.decoder", name)}
+    return {f"bert.{name}": x for name, x in encoder.items()} | renamed(heads, _PRETRAINING_NAMES)

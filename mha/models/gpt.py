@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from mha.models.decoder import Decoder
+from mha.models.start import draw_weights
 from mha.nn.block import EncoderBlock, stream_norm
 from mha.nn.position import LearnedPositions, SinusoidalPositions
 from mha.nn.relative import Alibi
@@ -62,11 +63,11 @@ class GPT(Decoder):
         self.reset_parameters()
 
     def reset_parameters(self):
-        """Draw weights as GPT-2 does: standard deviation 0.02, less where a layer adds to the stream."""
-        for name, weight in self.named_parameters():
-            if name.endswith(("_proj.weight", "up.weight", "gate.weight", "embed.weight", "down.weight")):
-                adds = name.endswith(("out_proj.weight", "down.weight"))
-                nn.init.normal_(weight, std=0.02 / (2 * self.config.num_layers) ** 0.5 if adds else 0.02)
+        """Draw weights as GPT-2 does: with standard deviation 0.02, less where a layer adds to the stream."""
+        draw_weights(self)
+        for block in self.blocks:
+            for part in (block.attention.out_proj, block.feed_forward.down):
+                nn.init.normal_(part.weight, std=0.02 / (2 * len(self.blocks)) ** 0.5)
 
     def embedded(self, tokens, positions):
         """Return what the first block reads: (batch, length, d_model)."""

@@ -74,21 +74,28 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """What both blocks share: self-attention, the feed-forward layer, their norms, and how a layer joins the stream."""
+    """What both blocks share: the layers, their norms, and how a layer joins the stream."""
+
+    reads_memory = False
 
     def __init__(
         self, d_model, num_heads, d_mlp, *, norm_first=True, norm="layer", norm_eps=1e-5, activation="gelu", bias=True,
-        dropout=0.0, attention_dropout=0.0, device=None, dtype=None, **attention,
+        dropout=0.0, attention_dropout=0.0, position=None, device=None, dtype=None, **attention,
     ):  # fmt: skip
         super().__init__()
         layer_checks.check_flags(norm_first=norm_first)
         _check_choice("norm", norm, NORMS)
         checks.positive("norm_eps", norm_eps)
         _check_probability("dropout", dropout)
+        _check_probability("attention_dropout", attention_dropout)
         self.norm_first, self.dropout = norm_first, dropout
         shared = {"bias": bias, "device": device, "dtype": dtype}
-        self.attention = MultiHeadAttention(d_model, num_heads, dropout=attention_dropout, **shared, **attention)
+        attention |= shared | {"dropout": attention_dropout}
+        self.attention = MultiHeadAttention(d_model, num_heads, position=position, **attention)
         self.attention_norm = stream_norm(norm, d_model, norm_eps, **shared)
+        if self.reads_memory:
+            self.cross_attention = MultiHeadAttention(d_model, num_heads, **attention)
+            self.cross_norm = stream_norm(norm, d_model, norm_eps, **shared)
         self.feed_forward = FeedForward(d_model, d_mlp, activation=activation, **shared)
         self.feed_forward_norm = stream_norm(norm, d_model, norm_eps, **shared)
 
@@ -137,18 +144,7 @@ class DecoderBlock(Block):
     `EncoderBlock`; a position scheme acts among the block's own tokens and not between them and the memory.
     """
 
-    def __init__(self, d_model, num_heads, d_mlp, *, norm="layer", norm_eps=1e-5, bias=True, attention_dropout=0.0,
-                 device=None, dtype=None, position=None, **options):  # fmt: skip
-        shared = {"bias": bias, "attention_dropout": attention_dropout, "device": device, "dtype": dtype}
-        super().__init__(
-            d_model, num_heads, d_mlp, norm=norm, norm_eps=norm_eps, position=position, **shared, **options
-        )
-        block_only = {"norm_first", "activation", "dropout"}
-        attention = {name: value for name, value in options.items() if name not in block_only}
-        self.cross_attention = MultiHeadAttention(
-            d_model, num_heads, bias=bias, dropout=attention_dropout, device=device, dtype=dtype, **attention
-        )
-        self.cross_norm = stream_norm(norm, d_model, norm_eps, bias=bias, device=device, dtype=dtype)
+    reads_memory = True
 
     def forward(self, x, memory, *, mask=masks.causal, memory_mask=None):
         """Return (batch, length, d_model); `mask` is among the rows of x, `memory_mask` between them and the memory."""

@@ -80,7 +80,7 @@ def test_oracle_sees_swapped_norms(theirs):
     faulty = ours(theirs), ours(theirs, torch.float64)
     for model in faulty:
         block = model.blocks[1]
-        block.attention_norm, block.mlp_norm = block.mlp_norm, block.attention_norm
+        block.attention_norm, block.feed_forward_norm = block.feed_forward_norm, block.attention_norm
     with torch.no_grad():
         expected, *hidden = theirs(TOKENS).last_hidden_state, *(model(TOKENS) for model in faulty)
     with pytest.raises(AssertionError, match="hidden states"):
