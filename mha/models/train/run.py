@@ -2,9 +2,11 @@
 
 import csv
 import json
+import math
 import os
 from collections import defaultdict
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,7 @@ class Run:
             self.model.eval()
             with torch.no_grad():
                 row |= {name: float(value) for name, value in evaluate(self.model).items()}
+        self._check_judged(row)
         self.rows.append(row)
         self.losses.clear()
         if self.settings["patience"] is not None and self._rows_since_best() == 0:
@@ -53,9 +56,13 @@ class Run:
         return patience is not None and bool(self.rows) and self._rows_since_best() >= patience
 
     def _rows_since_best(self):
-        first = list(self.rows[0])[3]  # behind step, loss and rate
-        values = [row[first] for row in self.rows]
+        values = [_judged(row)[1] for row in self.rows]
         return len(values) - 1 - values.index(min(values))
+
+    def _check_judged(self, row):
+        patience, (name, value) = self.settings["patience"], _judged(row)
+        if patience is not None and math.isnan(value):
+            raise FloatingPointError(f"{name} is nan at step {self.step}: expected a number, for patience={patience}")
 
     def save(self):
         """Put the state into the folder, in the place of the one before."""
@@ -109,6 +116,11 @@ class Run:
             got, expected = ours.get(name, "absent"), theirs.get(name, "absent")
             if got != expected:
                 raise ValueError(f"the model's {name} is {got}: expected {expected}, {held}")
+
+
+def _judged(row):
+    """Return name and value of what a row of the log is judged by: the first that `evaluate` told, behind the rate."""
+    return next(islice(row.items(), 3, None), ("what evaluate tells", math.nan))
 
 
 def check_settings(settings):
