@@ -27,7 +27,7 @@ from mha.data.tokenizer import BOS, EOS, CharacterTokenizer
 from mha.models.recurrent import Recurrent, RecurrentConfig
 
 TRAINED, TESTED, NUM_TESTED = range(4, 21), range(4, 41, 4), 256
-BATCH, STEPS, TUNING_STEPS, WARM_UP, RATES, SEEDS = 64, 500, 250, 50, (2e-3, 5e-3, 1e-2), (0, 1, 2)
+BATCH, STEPS, TUNING_STEPS, WARM_UP, RATES, SEEDS = 64, 500, 250, 50, (5e-3, 1e-2, 2e-2), (0, 1, 2)
 FOLDER = Path(__file__).parent
 LOG, CHECKPOINTS = FOLDER / "logs/context_bottleneck.jsonl", FOLDER.parent / "mha/data/checkpoints"
 

@@ -518,6 +518,15 @@ def check_alignment(q, k, v=..., *, mask=None, q_start=None, centers=None, windo
     return call
 
 
+def check_scheme_bias(position, bias, q):
+    """Return what a position scheme adds to scores; raise if it is meant for another number of heads."""
+    if bias.ndim > 2 and bias.shape[-3] != q.shape[-3]:
+        raise ValueError(
+            f"position is {position!r}: it adds to the scores of {bias.shape[-3]} heads, and q has {q.shape[-3]}"
+        )
+    return bias
+
+
 def without_head(see):
     """Drop the one head of what a mask shows: (…, 1, i, j) to (…, i, j)."""
     return see if see is None or see.ndim < 3 else see[..., 0, :, :]

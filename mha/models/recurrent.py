@@ -5,15 +5,14 @@ writes is one fixed vector, or a mixture of all the encoder's states that is mad
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import nn
 
-from mha import masks
-from mha.nn import alignment as align
+from mha import shapes
+from mha.models.recurrent_decoder import Memory, State, decoder
 
-__all__ = ["Recurrent", "RecurrentConfig", "State"]
+__all__ = ["Recurrent", "RecurrentConfig"]
 
 
 @dataclass(frozen=True)
@@ -34,106 +33,6 @@ class RecurrentConfig:
     dropout: float = 0.0
 
 
-@dataclass(frozen=True)
-class Memory:
-    """What the encoder leaves: a state for each source token, and what follows from all of them once."""
-
-    rows: Any  # (b, j, d)
-    keys: Any  # the rows as the score compares them, or None
-    summary: Any  # (b, d), the last state of each direction
-    keep: Any  # (b, j), or None
-
-    def options(self):
-        if self.keep is None:
-            return {}
-        return {"mask": masks.key_padding(self.keep), "lengths": self.keep.sum(-1)}
-
-
-@dataclass(frozen=True)
-class State:
-    """Where the decoder is in each sample: its hidden state, and the memory that it reads."""
-
-    hidden: Any  # (b, d)
-    memory: Memory
-
-    def reorder(self, order):
-        """Return the state of the samples in `order`, which may repeat some and leave out others, as beams do."""
-        rows = vars(self.memory).items()
-        memory = Memory(**{name: None if x is None else x[order] for name, x in rows})
-        return State(self.hidden[order], memory)
-
-
-class FixedContext(nn.Module):
-    """Every step reads the same vector, the encoder's last state (Cho et al. 2014)."""
-
-    def __init__(self, config):
-        super().__init__()
-        self.gru = nn.GRU(config.d_embed + config.d_model, config.d_model, batch_first=True)
-
-    def keys(self, rows):
-        return None
-
-    def forward(self, x, state):
-        """Return the hidden states of these steps, the context vectors that go with them, and the last hidden state."""
-        contexts = state.memory.summary[:, None].expand(-1, x.shape[1], -1)
-        states, last = self.gru(torch.cat([x, contexts], -1), state.hidden[None])
-        return states, contexts, last[0]
-
-    def weights(self, x, state):
-        raise ValueError('attention is None: this model has no alignment; expected one of "additive", "dot", …')
-
-
-class AttentionBefore(nn.Module):
-    """A step's context comes from the state before it and enters the recurrence (Bahdanau et al. 2015)."""
-
-    def __init__(self, config, score):
-        super().__init__()
-        self.alignment = align.Alignment(score)
-        self.gru = nn.GRU(config.d_embed + config.d_model, config.d_model, batch_first=True)
-
-    def keys(self, rows):
-        return self.alignment.score.keys(rows)
-
-    def forward(self, x, state):
-        memory, hidden, states, contexts = state.memory, state.hidden, [], []
-        options = memory.options()
-        for i in range(x.shape[1]):
-            context = self.alignment(hidden[:, None], memory.rows, keys=memory.keys, **options)
-            out, last = self.gru(torch.cat([x[:, i : i + 1], context], -1), hidden[None])
-            hidden = last[0]
-            states.append(out)
-            contexts.append(context)
-        none = hidden.new_zeros(len(hidden), 0, hidden.shape[-1])  # a target without a token
-        return torch.cat([none, *states], 1), torch.cat([none, *contexts], 1), hidden
-
-    def weights(self, x, state):
-        states = torch.cat([state.hidden[:, None], self(x, state)[0]], 1)[:, :-1]
-        return self.alignment.weights(states, state.memory.rows, **state.memory.options())
-
-
-class AttentionAfter(nn.Module):
-    """A step's context comes from the state after it and does not enter the recurrence (Luong et al. 2015).
-
-    So one product serves all steps of a known target. Input feeding, which would tie them together again, is left out.
-    """
-
-    def __init__(self, config, score, **local):
-        super().__init__()
-        self.alignment = align.Alignment(score, **local)
-        self.gru = nn.GRU(config.d_embed, config.d_model, batch_first=True)
-
-    def keys(self, rows):
-        return self.alignment.score.keys(rows)
-
-    def forward(self, x, state):
-        states, last = self.gru(x, state.hidden[None])
-        memory = state.memory
-        return states, self.alignment(states, memory.rows, keys=memory.keys, **memory.options()), last[0]
-
-    def weights(self, x, state):
-        return self.alignment.weights(self(x, state)[0], state.memory.rows, **state.memory.options())
-
-
 class Recurrent(nn.Module):
     """Source and target tokens, (b, j) and (b, i), to the logits of the target's next tokens (b, i, vocabulary)."""
 
@@ -149,7 +48,7 @@ class Recurrent(nn.Module):
             config.d_embed, config.d_model // sides, batch_first=True, bidirectional=config.bidirectional
         )
         self.bridge = nn.Linear(config.d_model, config.d_model)
-        self.decoder = _decoder(config)
+        self.decoder = decoder(config)
         self.join = nn.Linear(2 * config.d_model, config.d_model)
         self.output = nn.Linear(config.d_model, config.target_vocab)
         self.dropout = nn.Dropout(config.dropout)
@@ -187,6 +86,8 @@ class Recurrent(nn.Module):
         return Memory(rows, self.decoder.keys(rows), summary, keep)
 
     def _decode(self, target, state):
+        if target.shape[1] == 0:  # torch's GRU takes no empty sequence
+            return self.output.weight.new_zeros(*target.shape, self.config.target_vocab), state
         states, contexts, hidden = self.decoder(self.dropout(self.target_embed(target)), state)
         joined = torch.tanh(self.join(torch.cat([states, contexts], -1)))
         return self.output(self.dropout(joined)), replace(state, hidden=hidden)
@@ -211,24 +112,11 @@ class Given:
         return (logits[:, -1:] if last else logits), [state]
 
 
-def _decoder(config):
-    d, form = config.d_model, config.attention
-    if form is None:
-        return FixedContext(config)
-    if form == "additive":
-        return AttentionBefore(config, align.AdditiveScore(d, d, d))
-    if form == "local":
-        local = {"predictor": align.CenterPredictor(d, d), "window": config.window}
-        return AttentionAfter(config, align.GeneralScore(d, d), **local)
-    scores = {"dot": align.DotScore, "general": lambda: align.GeneralScore(d, d)}
-    scores["concat"] = lambda: align.ConcatScore(d, d, d)
-    if form not in scores:
-        raise ValueError(f'attention is {form!r}: expected None, "additive", "local" or one of {sorted(scores)}')
-    return AttentionAfter(config, scores[form]())
-
-
 def _lengths(source, keep):
     """Return how many tokens each source has, and raise unless the padding stands behind them."""
+    shapes.check_rank("source", source, ("batch", "length"))
+    if source.shape[1] == 0:
+        raise ValueError(f"source has shape {tuple(source.shape)}: expected a slot at least; source_keep may hide it")
     if keep is None:
         return torch.full((len(source),), source.shape[1])
     if keep.shape != source.shape or keep.dtype != torch.bool:
