@@ -80,11 +80,11 @@ class Cache:
         """Return the cache of the samples in `order`, which may repeat some and leave out others, as beams do."""
         order = torch.as_tensor(integers("order", order, "the numbers of the samples to keep"))
         _check_order(order, self)
-        lengths = self.lengths if isinstance(self.lengths, int) else self.lengths[order]
+        lengths = self.lengths if isinstance(self.lengths, int) else self.lengths[order.to(self.lengths.device)]
         slots = max(0, _largest(lengths))
         if self.room is None:
-            return Cache(lengths, _cut(tuple(x.index_select(0, order) for x in self.rows), slots))
-        buffers = tuple(x.index_select(0, order) for x in self.room.buffers)
+            return Cache(lengths, _cut(_selected(self.rows, order), slots))
+        buffers = _selected(self.room.buffers, order)
         return Cache(lengths, _cut(buffers, slots), Room(buffers, _at_least(lengths, 0)))
 
     def __repr__(self):
@@ -183,6 +183,10 @@ def _write(buffer, rows, start):
 
 def _cut(buffers, slots):
     return tuple(x.narrow(-2, 0, slots) for x in buffers)
+
+
+def _selected(buffers, order):
+    return tuple(x.index_select(0, order.to(x.device)) for x in buffers)
 
 
 def _in_graph(*tensors):
