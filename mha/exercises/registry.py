@@ -17,6 +17,7 @@ CHAPTERS = (
     "linear",
     "grouped",
     "translation",
+    "generation",
     "flash",
     "kernels",
     "mixed_precision",

@@ -111,6 +111,11 @@ BREAKS = {
     ("translation-2", "is-share"): lambda output, reference, n: 7.5,
     ("translation-3", "is-share"): lambda found, sure, possible: -1.0,
     ("translation-5", "negative"): lambda log_prob, length, alpha: 7 + length,
+    ("generation-1", "positive"): lambda logits, tokens: -7.0,
+    ("generation-3", "sums-to-one"): lambda logits, p: np.full(len(logits), 0.9 / len(logits)),
+    ("generation-3", "keeps-the-best"): lambda logits, p: np.eye(len(logits))[np.argmin(logits)],
+    ("generation-5", "sees-itself"): lambda n, window, sinks: np.tri(n, k=-1, dtype=bool),
+    ("generation-5", "no-future"): lambda n, window, sinks: np.ones((n, n), bool),
     ("mixed-precision-5", "near-the-sum"): lambda x, bits: np.float64(9 * x.sum()),
 }
 

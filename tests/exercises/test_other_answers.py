@@ -395,6 +395,29 @@ def source_mask(keep, num_targets):
     return np.array([[[row] * num_targets] for row in keep])
 
 
+def next_token_loss(logits, tokens):
+    chances = torch.softmax(torch.tensor(logits), -1).numpy()
+    return sum(-math.log(chances[i, tokens[i + 1]]) for i in range(len(tokens) - 1)) / (len(tokens) - 1)
+
+
+def nucleus(logits, p):
+    chances, kept, reached = softmax(np.asarray(logits)), np.zeros(len(logits)), 0.0
+    while reached < p - 1e-12:
+        best = max((i for i in range(len(logits)) if not kept[i]), key=lambda i: chances[i])
+        kept[best], reached = chances[best], reached + chances[best]
+    return kept / reached
+
+
+def silenced(w_o, head, num_heads):
+    own = np.zeros(num_heads)
+    own[head] = 1
+    return w_o * np.repeat(1 - own, len(w_o) // num_heads)[:, None]
+
+
+def sinking_window(n, window, sinks):
+    return np.array([[j <= i and (j < sinks or j > i - window) for j in range(n)] for i in range(n)])
+
+
 ANSWERS = {
     "first-look-1": previous_token_score,
     "first-look-2": sink_score,
@@ -468,6 +491,11 @@ ANSWERS = {
     "translation-5": length_penalty,
     "translation-6": source_mask,
     "translation-7": 1.8,
+    "generation-1": next_token_loss,
+    "generation-2": lambda loss, num_tokens, num_characters: math.log2(math.exp(loss)) * num_tokens / num_characters,
+    "generation-3": nucleus,
+    "generation-4": silenced,
+    "generation-5": sinking_window,
     "flash-1": take_in,
     "flash-2": causal_tiles,
     "flash-3": bytes_moved,
