@@ -15,6 +15,7 @@ import torch
 
 from mha.analysis import capture as record
 from mha.analysis.patterns import entropy, induction_score, previous_token_score, sink_score
+from mha.analysis.stream import follow_stream, stream_sizes
 from mha.data import load, pretrained
 from mha.data.captures import pack_causal
 from mha.masks import lengths
@@ -202,6 +203,39 @@ def minilm_projections():
         },
     }
     return model.tokens(numbers[0]), arrays, about
+
+
+def minilm_stream():
+    """What each layer of the encoder adds to each token of a short sentence, in lengths and cosines."""
+    return _stream("minilm", "post")
+
+
+def smollm2_stream():
+    """The same of the decoder, whose norms stand before its layers."""
+    return _stream("smollm2", "pre")
+
+
+def _stream(name, order):
+    sentence = "He was full of the fire of the hunt."
+    model = pretrained(name)
+    numbers = model.encode(sentence)
+    sizes = stream_sizes(*(x[:, 0] for x in follow_stream(model.model, numbers)))
+    layers = "two for each block: attention, then the feed-forward layer"
+    about = {
+        "model": model.describe(),
+        "sentence": sentence,
+        "from": "Moby Dick, chapter 93",
+        "order": order,
+        "arrays": {
+            "ids": "token numbers",
+            "norm": f"length of each token before the first layer and after each ({layers}): (layers + 1, length)",
+            "added_norm": "length of what each layer adds: (layers, length)",
+            "added_cosine": "cosine of what is added and what it is added to",
+            "start_cosine": "cosine of each token with what enters the first block: (layers + 1, length)",
+        },
+    }
+    arrays = {key: value.astype(np.float32) for key, value in sizes._asdict().items()}
+    return model.tokens(numbers[0]), {"ids": numbers[0].numpy().astype(np.int32), **arrays}, about
 
 
 def minilm_words():
@@ -497,11 +531,13 @@ MAKERS = (
     minilm_positions,
     minilm_projections,
     minilm_sentence,
+    minilm_stream,
     minilm_triplets,
     minilm_words,
     smollm2_layer,
     smollm2_repeat,
     smollm2_sentence,
+    smollm2_stream,
 )
 
 

@@ -21,11 +21,13 @@ NAMES = (
     "minilm_positions",
     "minilm_projections",
     "minilm_sentence",
+    "minilm_stream",
     "minilm_triplets",
     "minilm_words",
     "smollm2_layer",
     "smollm2_repeat",
     "smollm2_sentence",
+    "smollm2_stream",
 )
 
 
