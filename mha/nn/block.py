@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from mha import masks
 from mha.integers import count
-from mha.nn import checks, layer_checks
+from mha.nn import checks, layer_checks, torch_block
 from mha.nn.cache import Cache
 from mha.nn.heads import MultiHeadAttention
 
@@ -136,6 +136,11 @@ class EncoderBlock(Block):
         found, cache = self.attention.step(self._read(x, norm), cache, mask=mask, position=position)
         return self._fed_forward(self._add(x, found, norm)), cache
 
+    @classmethod
+    def from_torch(cls, layer: nn.TransformerEncoderLayer):
+        """Return the same layer as ours, with copies of the weights; inputs are batch first."""
+        return torch_block.convert_from(cls, layer, nn.TransformerEncoderLayer)
+
 
 class DecoderBlock(Block):
     """Self-attention, attention to a memory, then a feed-forward layer.   Book: {eq}`decoder-block`
@@ -148,6 +153,7 @@ class DecoderBlock(Block):
 
     def forward(self, x, memory, *, mask=masks.causal, memory_mask=None):
         """Return (batch, length, d_model); `mask` is among the rows of x, `memory_mask` between them and the memory."""
+        checks.tensors(memory=memory)
         norm, cross = self.attention_norm, self.cross_norm
         x = self._add(x, self.attention(self._read(x, norm), mask=mask), norm)
         found = self.cross_attention(self._read(x, cross), memory, mask=memory_mask)
@@ -159,6 +165,7 @@ class DecoderBlock(Block):
         `keep` (batch, source length) is True at the real tokens of the memory. `padding` tokens in front of a sequence
         do not count: one number, or (batch,).
         """
+        checks.tensors(memory=memory)
         if keep is not None:
             checks.keep("keep", keep, memory.shape[:-1])
         return DecoderCache(Cache(-padding), self.cross_attention.remember(memory), keep)
@@ -167,12 +174,20 @@ class DecoderBlock(Block):
         """Return the output of the next rows of each sequence and the cache with them; start with `cache(memory)`."""
         if not isinstance(cache, DecoderCache):
             raise TypeError(f"cache is a {type(cache).__name__}: expected a DecoderCache, as from block.cache(memory)")
+        samples = cache.memory.rows[0].shape[0]
+        if x.shape[0] != samples:
+            raise ValueError(f"x has shape {tuple(x.shape)}: expected {samples} samples, as many as the memory")
         norm, cross = self.attention_norm, self.cross_norm
         found, own = self.attention.step(self._read(x, norm), cache.own, mask=mask, position=position)
         x = self._add(x, found, norm)
         hidden = None if cache.keep is None else masks.key_padding(cache.keep)
         x = self._add(x, self.cross_attention.recall(self._read(x, cross), cache.memory, mask=hidden), cross)
         return self._fed_forward(x), replace(cache, own=own)
+
+    @classmethod
+    def from_torch(cls, layer: nn.TransformerDecoderLayer):
+        """Return the same layer as ours, with copies of the weights; inputs are batch first."""
+        return torch_block.convert_from(cls, layer, nn.TransformerDecoderLayer)
 
 
 @dataclass(frozen=True, eq=False)
