@@ -78,11 +78,17 @@ def biased(position, bias, q, k, stand, scale):
     """
     terms = [] if bias is None else [bias]
     if hasattr(position, "bias"):
-        terms.append(_like_scores(position.bias(stand.queries, stand.keys), q))
+        added = shapes.check_scheme_bias(position, position.bias(stand.queries, stand.keys), q)
+        terms.append(_like_scores(added, q))
     if hasattr(position, "content_bias"):
         scale = q.shape[-1] ** -0.5 if scale is None else scale
-        terms.append(position.content_bias(q, k, stand.queries, stand.keys, scale))
+        terms.append(position.content_bias(_finite(q), _finite(k), stand.queries, stand.keys, scale))
     return sum(terms[1:], terms[0]) if terms else None
+
+
+def _finite(x):
+    """Return x with zeros in rows that hold a NaN or an infinity: q·k spoils who sees one, no weight of a term need."""
+    return torch.where(x.isfinite().all(-1, keepdim=True), x, 0.0)
 
 
 def core_biased(core, position, stand):

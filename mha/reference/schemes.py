@@ -20,7 +20,7 @@ def placed(position, q, k, *, bias=None, mask=None, scale=None, q_start=None):
         q, k = position.rotate(q, at_q), position.rotate(k, at_k)
     terms = [] if bias is None else [bias]
     if hasattr(position, "bias"):
-        terms.append(position.bias(at_q, at_k))
+        terms.append(shapes.check_scheme_bias(position, position.bias(at_q, at_k), q))
     if hasattr(position, "content_bias"):
         terms.append(position.content_bias(q, k, at_q, at_k, call.scale))
     return q, k, sum(terms[1:], terms[0]) if terms else None

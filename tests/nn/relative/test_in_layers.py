@@ -7,7 +7,7 @@ import torch
 
 from compare import assert_equal
 from mha import masks
-from mha.nn import Cache, attention
+from mha.nn import Alibi, Cache, GridBias, RelativeBias, attention
 from nn.layers import draw, in_reference, layer
 from nn.relative.cases import D_HEAD, NUM_HEADS, SCHEMES, WINDOW, by_reference
 
@@ -192,7 +192,7 @@ def test_norms_and_both_kinds_of_terms():
             return x * (1 + positions[..., None])
 
         def bias(self, q_positions, k_positions):
-            return (q_positions[:, None] - k_positions)[None] / 7
+            return (q_positions[:, None] - k_positions) / 7
 
         def content_bias(self, q, k, q_positions, k_positions, scale):
             return scale * q @ k.mT.square() / (1 + k_positions)
@@ -221,3 +221,26 @@ def test_a_scheme_for_other_heads_is_refused():
         layer(D_MODEL, 3, d_head=5, position=SCHEMES["shaw"]())(x)
     with pytest.raises(ValueError, match="q_positions reach from 0 to 15: expected 0 to 14, the places of a window"):
         made("grid")(draw(1, WINDOW[0] * WINDOW[1] + 1, D_MODEL))
+
+
+@pytest.mark.parametrize("name", ALONG_A_LINE)
+def test_what_nobody_sees_reaches_no_gradient(name):
+    module, x = made(name), draw(BATCH, N, D_MODEL)
+    spoiled = x.clone()
+    spoiled[:, 7:] = torch.nan
+    found = []
+    for rows in (x, spoiled):
+        module.zero_grad()
+        module(x[:, :5], rows, mask=masks.lengths([7] * BATCH)).square().sum().backward()
+        found.append({key: p.grad.clone() for key, p in module.position.named_parameters()} if name != "alibi" else {})
+    for key, grad in found[0].items():
+        assert_equal(found[1][key], grad, **CLOSE, label=key)
+
+
+@pytest.mark.parametrize(
+    "position", [Alibi(1), RelativeBias(1), GridBias(1, window=(2, 3))], ids=lambda p: type(p).__name__
+)
+def test_a_scheme_for_another_number_of_heads(position):
+    module = layer(D_MODEL, NUM_HEADS, d_head=D_HEAD, position=position)
+    with pytest.raises(ValueError, match=r"position is .*scores of 1 heads, and q has 6"):
+        module(draw(BATCH, N if not isinstance(position, GridBias) else 6, D_MODEL))
