@@ -3,7 +3,7 @@
 Post-norm (Vaswani et al. 2017) normalises the stream after each addition, pre-norm what a sub-layer reads. Xiong et al.
 (2020) say that post-norm needs warm-up, because its last layers have large gradients at initialisation. A small
 character model reads Moby Dick in both orders, shallow and deep, with and without warm-up; first weights and batches
-are those of the seed, the grid of learning rates is the same for all. The gradients at initialisation are measured apart.
+are those of the seed, the grid of learning rates is one for all. The gradients at initialisation are measured apart.
 Small is meant: 32 wide, stretches of 32 characters, 200 steps; the result is about this size.
 
 Each run adds a line to the log, and what is there is not run again; without a log, the whole takes about 12 minutes on
@@ -142,10 +142,20 @@ def summary(runs, floor):
         own = [run for run in runs if (run["order"], run["depth"], run["warm_up"]) == (order, depth, warm_up)]
         by_rate = {rate: [run["loss"] for run in own if run["rate"] == rate] for rate in RATES}
         failed = {rate: sum(x is None or x > floor - LEARNED for x in losses) for rate, losses in by_rate.items()}
-        middle = {rate: sorted(math.inf if x is None else x for x in losses)[len(losses) // 2] for rate, losses in by_rate.items()}
+        middle = {
+            rate: sorted(math.inf if x is None else x for x in losses)[len(losses) // 2]
+            for rate, losses in by_rate.items()
+        }
         best = min(middle, key=middle.get)
         band = [min(by_rate[best]), max(by_rate[best])]
-        row = {"depth": depth, "order": order, "warm_up": warm_up, "best_rate": best, "median": middle[best], "band": band}
+        row = {
+            "depth": depth,
+            "order": order,
+            "warm_up": warm_up,
+            "best_rate": best,
+            "median": middle[best],
+            "band": band,
+        }
         table.append({**row, "losses": by_rate, "failed": failed})
     return table
 

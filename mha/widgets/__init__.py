@@ -6,6 +6,7 @@ except ImportError as error:
     raise ImportError("mha.widgets needs anywidget: in a checkout, pip install '.[widgets]'") from error
 
 from mha.widgets.base import Widget
+from mha.widgets.block import Block
 from mha.widgets.cost import Cost
 from mha.widgets.dot_product import DotProduct
 from mha.widgets.features import Features
@@ -20,6 +21,7 @@ from mha.widgets.slopes import Slopes
 from mha.widgets.tiles import Tiles
 
 __all__ = [
+    "Block",
     "Cost",
     "DotProduct",
     "Features",
