@@ -64,7 +64,28 @@ def distances(known, tiny):
     about = {"chapters": PASSAGES, "tokens": n, "uniform": (n - 1) / 4, "uniform_without_start": (n - 2) / 4}
     spread = [np.ptp(found["distance_without_start"], axis=0)]
     about["largest_change_between_chapters"] = round(float(np.max(spread)), 1)
-    return about | {name: table(np.mean(values, axis=0)) for name, values in found.items()}
+    found = {name: np.mean(values, axis=0) for name, values in found.items()}
+    about["without"] = without_near_and_far(known.model, rows, ranked(found["distance_without_start"]))
+    return about | {name: table(values) for name, values in found.items()}
+
+
+def without_near_and_far(model, rows, order):
+    """Return the loss on the rows, whole and without a tenth of the heads: the far ones, the near ones, random ones."""
+
+    def loss(heads):
+        with without_heads(model, heads):
+            return round(float(losses(model, rows).mean()), 3)
+
+    count, rng = len(order) // 10, np.random.default_rng(0)
+    draws = [rng.choice(len(order), count, replace=False) for _ in range(DRAWS // 2)]
+    random = sorted(loss([order[n] for n in draw]) for draw in draws)
+    return {
+        "heads": count,
+        "none": loss(()),
+        "far": loss(order[:count]),
+        "near": loss(order[-count:]),
+        "random": random,
+    }
 
 
 def table(values):

@@ -5,6 +5,7 @@ from importlib import import_module
 
 CHAPTERS = (
     "first_look",
+    "alignment",
     "query_key_value",
     "dot_product",
     "heads",

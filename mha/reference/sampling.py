@@ -17,6 +17,8 @@ def next_token_probabilities(
 ) -> "Float[Array, '*b vocabulary']":
     """Return with which probability each token comes next: a softmax of logits / temperature, cut by what is given.
 
+    Book: {eq}`next-token`.
+
     What is left out has probability 0, and the others keep their proportions. At temperature 0 the token of the largest
     logit has it all, the first one of equals; at a high temperature all tokens become alike (Ackley et al. 1985).
     """
@@ -41,6 +43,7 @@ def keep_top_p(logits: "Float[Array, '*b vocabulary']", top_p) -> "Float[Array, 
     """Keep the fewest tokens whose probabilities reach `top_p`, the nucleus (Holtzman et al. 2020); −inf for the rest.
 
     From the most probable one on, the first of equals first, the last token kept is the one that reaches `top_p`.
+    Book: {eq}`nucleus`.
     """
     if top_p == 1:
         return logits

@@ -34,6 +34,30 @@ def looks_ahead(layer, x, t):
     return not np.isclose(layer(other)[:t], layer(x)[:t]).all()
 
 
+def additive_scores(q, k, w_q, w_k, v):
+    return np.array([[sum(v * np.tanh(w_q.T @ state + w_k.T @ row)) for row in k] for state in q])
+
+
+def context_vectors(scores, values, keep):
+    shares = torch.softmax(torch.from_numpy(scores).masked_fill(~torch.from_numpy(keep), -torch.inf), -1)
+    return (shares @ torch.from_numpy(values)).numpy()
+
+
+def local_weights(scores, centers, window):
+    weights = np.zeros(scores.shape)
+    for i, p in enumerate(centers):
+        near = [j for j in range(scores.shape[1]) if p - window <= j <= p + window]
+        total = sum(math.exp(scores[i, j]) for j in near)
+        for j in near:
+            weights[i, j] = math.exp(scores[i, j] - (j - p) ** 2 / (2 * (window / 2) ** 2)) / total
+    return weights
+
+
+def next_context(state, memory, keys, w_q, v):
+    scores = np.einsum("a,ja->j", v, np.tanh(np.einsum("d,da->a", state, w_q) + keys))
+    return np.einsum("j,jc->c", softmax(scores), memory)
+
+
 def softmax(scores):
     return np.exp(scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True))
 
@@ -424,6 +448,11 @@ ANSWERS = {
     "first-look-3": induction_score,
     "first-look-4": attention_distance,
     "first-look-5": looks_ahead,
+    "alignment-1": additive_scores,
+    "alignment-2": context_vectors,
+    "alignment-3": local_weights,
+    "alignment-4": next_context,
+    "alignment-5": sum(math.prod(shape) for shape in ((1000, 1000), (1000, 2000), (1000,))),
     "query-key-value-1": soft_lookup,
     "query-key-value-2": self_attention,
     "query-key-value-3": cross_attention,
@@ -492,7 +521,7 @@ ANSWERS = {
     "translation-6": source_mask,
     "translation-7": 1.8,
     "generation-1": next_token_loss,
-    "generation-2": lambda loss, num_tokens, num_characters: math.log2(math.exp(loss)) * num_tokens / num_characters,
+    "generation-2": lambda loss, num_tokens, num_characters: np.log2(np.exp(loss)) * num_tokens / num_characters,
     "generation-3": nucleus,
     "generation-4": silenced,
     "generation-5": sinking_window,
