@@ -1,17 +1,19 @@
 """A decoder of the GPT family (Radford et al. 2019): pre-norm blocks, each token seeing itself and those before it."""
 
+import re
 from dataclasses import dataclass
 
 from torch import nn
 
 from mha.models.decoder import Decoder
+from mha.models.naming import renamed
 from mha.models.start import draw_weights
 from mha.nn.block import EncoderBlock, stream_norm
 from mha.nn.position import LearnedPositions, SinusoidalPositions
 from mha.nn.relative import Alibi
 from mha.nn.rotary import Rotary
 
-__all__ = ["GPT", "GPTConfig"]
+__all__ = ["GPT", "GPTConfig", "from_hub_names"]
 
 IN_ATTENTION = {"rotary": lambda config: Rotary(), "alibi": lambda config: Alibi(config.num_heads)}
 ADDED = {
@@ -75,3 +77,30 @@ class GPT(Decoder):
         if self.positions is not None:
             x = self.positions(x, positions.clamp(min=0))  # padding in front stands before 0
         return self.embed_dropout(x)
+
+
+_HUB_NAMES = (
+    (r"^transformer\.", ""),
+    (r"^wte\.", "embed."),
+    (r"^wpe\.", "positions."),
+    (r"^h\.", "blocks."),
+    (r"^ln_f\.", "norm."),
+    (r"\.ln_1\.", ".attention_norm."),
+    (r"\.ln_2\.", ".feed_forward_norm."),
+    (r"\.attn\.c_proj\.", ".attention.out_proj."),
+    (r"\.mlp\.c_fc\.", ".feed_forward.up."),
+    (r"\.mlp\.c_proj\.", ".feed_forward.down."),
+)
+
+
+def from_hub_names(state):
+    """Return the weights of a `GPT2LMHeadModel` of transformers under our names, which stores them (d_in, d_out)."""
+    ours = {}
+    for name, tensor in renamed(state, _HUB_NAMES, without=r"^lm_head\.|\.attn\.(masked_)?bias$").items():
+        stored = tensor.T if re.search(r"c_attn\.weight|(out_proj|up|down)\.weight", name) else tensor
+        if ".attn.c_attn." in name:
+            parts = (name.replace("attn.c_attn", f"attention.{letter}_proj") for letter in "qkv")
+            ours |= zip(parts, stored.chunk(3), strict=True)
+        else:
+            ours[name] = stored
+    return ours

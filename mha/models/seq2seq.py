@@ -65,6 +65,8 @@ class Seq2Seq(nn.Module):
         memory, memory_mask = self.encode(source, keep=source_keep), _mask(source_keep)
         check_tokens("target", target, self.config.target_vocab)
         check_length("target", target.shape[-1], self.config.max_length)
+        if len(target) != len(source):
+            raise ValueError(f"target has {len(target)} samples and source has {len(source)}: expected as many")
         x = self.embedded(target, self.target_embed, places(target))
         for block in self.decoder:
             x = block(x, memory, memory_mask=memory_mask)
