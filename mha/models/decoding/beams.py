@@ -56,7 +56,7 @@ def _read(model, tokens, caches):
 
 
 def _continued(live, log_p, most):
-    """Return the most probable continuations by a token, with their log-probabilities, and the beams that they go on."""
+    """Return the most probable continuations by a token, with their log-probabilities, and which beams they go on."""
     vocabulary = log_p.shape[-1]
     scores = (live.scores[..., None] + log_p.unflatten(0, live.scores.shape)).flatten(1)
     scores, places = scores.topk(min(most, scores.shape[1]))
