@@ -17,6 +17,7 @@ CHAPTERS = (
     "sparse",
     "linear",
     "grouped",
+    "transformer",
     "translation",
     "generation",
     "flash",

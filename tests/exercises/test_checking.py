@@ -91,6 +91,8 @@ NOT_DOUBLED = (
     "position-2",
     "position-3",
     "translation-3",
+    "transformer-4",
+    "transformer-5",
     "translation-6",
 )  # integers and truths
 
@@ -137,7 +139,7 @@ def test_another_shape_is_named(exercise):
 ONES_OF_FLOATS = [
     exercise
     for exercise in FUNCTIONS
-    if exercise.id not in ("dot-product-3", "first-look-5", "grouped-1", "translation-6", "generation-5")
+    if exercise.id not in ("dot-product-3", "first-look-5", "grouped-1", "transformer-4", "translation-6", "generation-5")
 ]
 
 
@@ -161,6 +163,7 @@ FITS_FLOAT32 = (
     "kernels-1",
     "mixed-precision-1",
     "mixed-precision-4",
+    "transformer-5",
     "translation-4",
 )
 

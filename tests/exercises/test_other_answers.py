@@ -199,6 +199,39 @@ def pooled_heads(w, num_heads, num_kv_heads):
     )
 
 
+def layer_norm(x, gain, bias, eps):
+    width = x.shape[-1]
+    deviation = x - np.einsum("nd->n", x)[:, None] / width
+    return np.stack([gain * row / math.sqrt(row @ row / width + eps) + bias for row in deviation])
+
+
+def pre_norm_block(x, attention, feed, attention_norm, feed_norm):
+    stream = x.copy()
+    for layer, norm in ((attention, attention_norm), (feed, feed_norm)):
+        stream += layer(norm(stream))
+    return stream
+
+
+def transformer_block(x, memory, self_attention, cross_attention, feed, norm):
+    i, j = np.ogrid[: len(x), : len(x)]
+    for layer, others in ((self_attention, [j <= i]), (cross_attention, [memory]), (feed, [])):
+        x = norm(layer(x, *others) + x)
+    return x
+
+
+def who_sees_whom(n_source, n_target):
+    tokens = range(n_source + n_target)
+    return np.array([[key < n_source or (query >= n_source and key <= query) for key in tokens] for query in tokens])
+
+
+def transformer_parameters(d_model, d_mlp, num_layers, vocab_size):
+    with torch.device("meta"):
+        sizes = {"num_encoder_layers": num_layers, "num_decoder_layers": num_layers, "dim_feedforward": d_mlp}
+        model = torch.nn.Transformer(d_model, 1, batch_first=True, **sizes)
+    final_norms = 2 * 2 * d_model  # which PyTorch has in either order
+    return sum(p.numel() for p in model.parameters()) - final_norms + vocab_size * d_model
+
+
 def absorbed_overhead(new):
     """What the absorbed form of DeepSeek-V2 does more than the other, behind a very long text."""
     v2 = cost.published_models()["deepseek-v2"]
@@ -281,6 +314,25 @@ def chunked(q, k, v, chunk):
 
 def read_pages(pages, page_row, length):
     return np.concatenate([pages[page] for page in page_row])[:length]
+
+
+def corrupt_one_by_one(tokens, chosen, kind, others):
+    kept = []
+    for token, is_chosen, draw, other in zip(tokens, chosen < 0.15, kind, others, strict=True):
+        kept.append(token if not is_chosen or draw >= 0.9 else other if draw >= 0.8 else 0)
+    return np.array(kept)
+
+
+def masked_loss_of_odds(logits, tokens, chosen):
+    asked, answers = logits[chosen], tokens[chosen]
+    against = [np.exp(row - row[answer]).sum() for row, answer in zip(asked, answers, strict=True)]
+    return np.log(against).sum() / len(against)
+
+
+def outputs_that_may_move(visible, layers, i):
+    n = len(visible)
+    steps = np.linalg.matrix_power(visible.astype(int) + np.eye(n, dtype=int), layers)
+    return steps @ (np.arange(n) == i) > 0
 
 
 def alibi_slopes(num_heads):
@@ -513,6 +565,11 @@ ANSWERS = {
     "grouped-4": absorbed_scores,
     "grouped-5": pooled_heads,
     "grouped-6": next(m for m in range(10**3) if absorbed_overhead(m) > 0),
+    "transformer-1": layer_norm,
+    "transformer-2": pre_norm_block,
+    "transformer-3": transformer_block,
+    "transformer-4": who_sees_whom,
+    "transformer-5": transformer_parameters,
     "translation-1": brevity,
     "translation-2": matched_share,
     "translation-3": alignment_error,
@@ -525,6 +582,11 @@ ANSWERS = {
     "generation-3": nucleus,
     "generation-4": silenced,
     "generation-5": sinking_window,
+    "bert-1": corrupt_one_by_one,
+    "bert-2": masked_loss_of_odds,
+    "bert-3": outputs_that_may_move,
+    "bert-4": lambda states, keep: keep @ states / keep.sum(),
+    "bert-5": sum(1 for n in range(500) if n % 20 < 3) * 0.8,
     "flash-1": take_in,
     "flash-2": causal_tiles,
     "flash-3": bytes_moved,
