@@ -11,7 +11,9 @@ from exact import redraw
 from mha import masks
 from mha.analysis import capture, without_heads
 from mha.models.bert import Bert, BertConfig
+from mha.models.gpt import GPT, GPTConfig
 from mha.models.llama import Llama, LlamaConfig
+from mha.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from mha.nn import Cache, MultiHeadAttention, attention
 from nn.layers import draw, layer
 
@@ -21,6 +23,8 @@ LLAMA = LlamaConfig(
 BERT = BertConfig(
     vocab_size=41, num_segments=2, max_length=11, num_layers=2, d_model=15, num_heads=3, d_mlp=31, norm_eps=1e-12
 )
+GPT_SIZES = GPTConfig(vocab_size=41, max_length=11, num_layers=2, d_model=15, num_heads=3, d_mlp=31)
+SEQ2SEQ = Seq2SeqConfig(source_vocab=41, target_vocab=43, d_model=12, num_heads=3, num_layers=2, d_mlp=31)
 TOKENS = torch.randint(41, (2, 11), generator=torch.Generator().manual_seed(2))
 HEADS = {(0, 2), (1, 0), (1, 1)}
 
@@ -41,7 +45,10 @@ def zeroed(model, heads):
     return other
 
 
-@pytest.mark.parametrize(("make", "config"), [(Llama, LLAMA), (Bert, BERT)], ids=["llama", "bert"])
+MODELS = [(Llama, LLAMA), (Bert, BERT), (GPT, GPT_SIZES)]
+
+
+@pytest.mark.parametrize(("make", "config"), MODELS, ids=["llama", "bert", "gpt"])
 def test_as_zeros_in_the_output_projection(make, config):
     model = redraw(make(config), seed=13).double()
     before = model(TOKENS)
@@ -60,6 +67,22 @@ def test_a_layer_by_its_name(llama):
         by_name = llama(TOKENS)
     with without_heads(llama, HEADS):
         assert_equal(by_name, llama(TOKENS))
+
+
+def test_each_attention_of_a_translator():
+    model = redraw(Seq2Seq(SEQ2SEQ), seed=13).double()
+    source, target = TOKENS[:, :7], TOKENS[:, 7:]
+    names = [name for name, part in model.named_modules() if isinstance(part, MultiHeadAttention)]
+    assert len(names) == 6
+    for number, name in enumerate(names):
+        with without_heads(model, {(name, 1)}):
+            ablated = model(source, target)
+            given = model.given(source)
+            stepped, _ = given.step(target, given.caches())
+        expected = zeroed(model, {(number, 1)})(source, target)
+        assert_equal(ablated, expected, rtol=1e-12, atol=1e-12, label=name)
+        assert_equal(stepped, expected, rtol=1e-12, atol=1e-12, label=f"{name}, with caches")
+        assert (ablated - model(source, target)).abs().max() > 1e-3
 
 
 def test_all_heads_of_a_layer_leave_its_bias():
