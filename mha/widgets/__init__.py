@@ -7,6 +7,7 @@ except ImportError as error:
 
 from mha.widgets.base import Widget
 from mha.widgets.block import Block
+from mha.widgets.changes import Changes
 from mha.widgets.cost import Cost
 from mha.widgets.dot_product import DotProduct
 from mha.widgets.features import Features
@@ -22,6 +23,7 @@ from mha.widgets.tiles import Tiles
 
 __all__ = [
     "Block",
+    "Changes",
     "Cost",
     "DotProduct",
     "Features",
