@@ -1,0 +1,61 @@
+"""How far a prediction is from what was expected: of symbols, and of alignments."""
+
+from collections.abc import Collection, Sequence
+
+__all__ = ["alignment_error_rate", "edit_distance", "error_rate", "phoneme_error_rate"]
+
+Links = Collection[tuple[int, int]]
+
+
+def edit_distance(predicted: Sequence, expected: Sequence) -> int:
+    """Return the least number of insertions, deletions and replacements between two sequences. Levenshtein (1966)."""
+    row = list(range(len(expected) + 1))
+    for i, symbol in enumerate(predicted, start=1):
+        diagonal, row[0] = row[0], i
+        for j, wanted in enumerate(expected, start=1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (symbol != wanted))
+    return row[-1]
+
+
+def error_rate(predicted: Sequence[Sequence], expected: Sequence[Sequence]) -> float:
+    """Return the edit distance over all pairs, divided by the length of all that was expected: 0 is perfect.
+
+    Each is a sequence of symbols: of words (word error rate), characters or phonemes. More than 1 is possible.
+    """
+    if len(predicted) != len(expected):
+        raise ValueError(f"predicted has {len(predicted)} sequences and expected {len(expected)}: expected as many")
+    length = sum(map(len, expected))
+    if not length:
+        raise ValueError("expected holds no symbol: an error rate is a part of what was expected")
+    return sum(map(edit_distance, predicted, expected)) / length
+
+
+def phoneme_error_rate(predicted: Sequence[str], expected: Sequence[str]) -> float:
+    """Return the error rate of pronunciations, written as phonemes with spaces between: "HH AH L OW"."""
+    for name, texts in (("predicted", predicted), ("expected", expected)):
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"{name} is {texts!r}: expected several strings, of phonemes with spaces between")
+    return error_rate([text.split() for text in predicted], [text.split() for text in expected])
+
+
+def alignment_error_rate(
+    predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None
+) -> float:
+    """Return 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|) over all sentences, for links (i, j). Och and Ney (2003).
+
+    A is predicted, S are the sure links and P the possible ones, which hold the sure ones; left out, P = S, and the
+    rate is 1 − F₁ of the links.
+    """
+    possible = sure if possible is None else possible
+    if not len(predicted) == len(sure) == len(possible):
+        raise ValueError(
+            f"predicted, sure and possible have {len(predicted)}, {len(sure)} and {len(possible)} sentences: "
+            "expected as many of each"
+        )
+    found = total = 0
+    for links, certain, allowed in zip(map(set, predicted), map(set, sure), map(set, possible), strict=True):
+        found += len(links & certain) + len(links & (allowed | certain))
+        total += len(links) + len(certain)
+    if not total:
+        raise ValueError("predicted and sure hold no link: the rate of nothing is not defined")
+    return 1 - found / total

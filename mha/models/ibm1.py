@@ -1,0 +1,58 @@
+"""IBM Model 1: word alignment by expectation maximisation, older than attention and still the mark to beat."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mha.integers import count
+
+__all__ = ["IBM1", "fit"]
+
+
+class IBM1:
+    """The model after `fit`: `probability[i, j]` is t(target word j | source word i); row 0 is the empty word."""
+
+    def __init__(
+        self, source: dict[str, int], target: dict[str, int], probability: np.ndarray, likelihood: list[float]
+    ):
+        self.source, self.target, self.probability = source, target, probability
+        self.likelihood = likelihood  # log-likelihood before each iteration and after the last
+
+    def posterior(self, source: Sequence[str], target: Sequence[str]) -> "Float[Array, 'i j']":
+        """Return for each target word j the probability that source word i made it; i = 0 is the empty word."""
+        rows = [0, *(self.source[word] for word in source)]
+        weights = self.probability[np.ix_(rows, [self.target[word] for word in target])]
+        return weights / weights.sum(0)
+
+    def align(self, source: Sequence[str], target: Sequence[str]) -> set[tuple[int, int]]:
+        """Return the links (i, j) of each target word to its most probable source word; the empty word gives none."""
+        best = self.posterior(source, target).argmax(0)
+        return {(int(i) - 1, j) for j, i in enumerate(best) if i}
+
+
+def fit(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], iterations: int = 10) -> IBM1:
+    """Return IBM Model 1 (Brown et al. 1993) fitted to pairs of word lists, from equal probabilities.
+
+    p(target | source) = ∏_j Σ_i t(target_j | source_i) / (l + 1), the sum over the l source words and the empty word.
+    An iteration never lowers the likelihood, and its only maximum is reached from any start that is not zero.
+    """
+    if not pairs:
+        raise ValueError("pairs is empty: expected at least one pair of word lists")
+    source = {word: i for i, word in enumerate(dict.fromkeys(word for words, _ in pairs for word in words), start=1)}
+    target = {word: j for j, word in enumerate(dict.fromkeys(word for _, words in pairs for word in words))}
+    places = [
+        np.ix_([0, *(source[word] for word in first)], [target[word] for word in second]) for first, second in pairs
+    ]
+    probability = np.full((len(source) + 1, len(target)), 1 / len(target))
+    likelihood = []
+    for last in [False] * count("iterations", iterations) + [True]:
+        expected, total = np.zeros_like(probability), 0.0
+        for place in places:
+            weights = probability[place]
+            mass = weights.sum(0)
+            np.add.at(expected, place, weights / mass)
+            total += np.log(mass / len(weights)).sum()
+        likelihood.append(float(total))
+        if not last:
+            probability = expected / np.maximum(expected.sum(1, keepdims=True), np.finfo(float).tiny)
+    return IBM1(source, target, probability, likelihood)
