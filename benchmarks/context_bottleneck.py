@@ -19,17 +19,17 @@ from typing import NamedTuple
 
 import torch
 from provenance import commit, save
-from safetensors.torch import save_file
 from torch.nn import functional as F
 
 from mha.data import load
+from mha.data.checkpoints import save_checkpoint
 from mha.data.tokenizer import BOS, EOS, CharacterTokenizer
 from mha.models.recurrent import Recurrent, RecurrentConfig
 
 TRAINED, TESTED, NUM_TESTED = range(4, 21), range(4, 41, 4), 256
 BATCH, STEPS, TUNING_STEPS, WARM_UP, RATES, SEEDS = 64, 500, 250, 50, (5e-3, 1e-2, 2e-2), (0, 1, 2)
 FOLDER = Path(__file__).parent
-LOG, CHECKPOINTS = FOLDER / "logs/context_bottleneck.jsonl", FOLDER.parent / "mha/data/checkpoints"
+LOG = FOLDER / "logs/context_bottleneck.jsonl"
 
 
 class Setting(NamedTuple):
@@ -178,15 +178,8 @@ def run(name, seed, log, training, held_out, tokenizer):
     about |= {"parameters": sum(p.numel() for p in model.parameters())}
     about |= {"busy_seconds": round(time.process_time() - started, 1)}
     if name in KEPT and seed == SEEDS[0]:
-        checkpoint(f"backwards_{name}", model)
+        save_checkpoint(f"backwards_{name}", vars(model.config), model)
     keep(log, about | measured(model, held_out))
-
-
-def checkpoint(name, model):
-    """Write the configuration and the weights, in half precision, beside the data of the package."""
-    CHECKPOINTS.mkdir(exist_ok=True)
-    save_file({key: value.half() for key, value in model.state_dict().items()}, CHECKPOINTS / f"{name}.safetensors")
-    (CHECKPOINTS / f"{name}.json").write_text(json.dumps(vars(model.config)) + "\n", encoding="utf-8")
 
 
 def summary(lines):

@@ -21,9 +21,10 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from provenance import save
-from safetensors.torch import save_file
 
 from mha.data import load
+from mha.data.checkpoints import save_checkpoint
+from mha.data.checkpoints import save_checkpoint
 from mha.data.tokenizer import CharacterTokenizer, train_bpe
 from mha.models.gpt import GPT, GPTConfig
 from mha.models.train import train
@@ -32,8 +33,8 @@ VOCABULARY, LENGTH, BATCH, STEPS, LONG = 1024, 128, 16, 120, 480
 RATES, SEEDS = (1e-3, 3e-3), (0, 1, 2)
 HELD_OUT = 40_000  # characters; as many before them choose the learning rate
 SIZES = GPTConfig(vocab_size=0, max_length=LENGTH, num_layers=4, d_model=128, num_heads=4, d_mlp=512, dropout=0.0)
-HERE = Path(__file__).parent
-LOG, FOLDER, CHECKPOINT = HERE / "logs/gpt.jsonl", Path("build/gpt"), HERE.parent / "mha/data/checkpoints/moby_dick_gpt"
+LOG, FOLDER = Path(__file__).parent / "logs/gpt.jsonl", Path("build/gpt")
+CHECKPOINT = Path(__file__).parent.parent / "mha/data/checkpoints/moby_dick_gpt.json"
 
 
 class Reading:
@@ -107,14 +108,6 @@ def logged(reading, rate, seed, steps):
     return line
 
 
-def keep(reading, model):
-    """Write the weights, rounded to float16, and beside them the sizes and the tokenizer."""
-    CHECKPOINT.parent.mkdir(exist_ok=True)
-    save_file({name: x.half().contiguous() for name, x in model.state_dict().items()}, f"{CHECKPOINT}.safetensors")
-    about = {"sizes": asdict(reading.config), "tokenizer": reading.tokenizer.tokenizer.to_str()}
-    Path(f"{CHECKPOINT}.json").write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def read_log():
     return [json.loads(line) for line in LOG.read_text(encoding="utf-8").splitlines()] if LOG.exists() else []
 
@@ -153,9 +146,10 @@ def main():
         }
     better = min(readings, key=lambda reading: table[reading.name]["nats_per_character"]["high"])
     long = logged(better, table[better.name]["rate"], SEEDS[0], LONG)
-    if not Path(f"{CHECKPOINT}.json").exists():
+    if not CHECKPOINT.exists():
         model, _ = run(better, long["rate"], SEEDS[0], LONG)  # goes on from the folder, or trains again
-        keep(better, model)
+        about = asdict(better.config) | {"tokenizer": better.tokenizer.tokenizer.to_str()}
+        save_checkpoint("moby_dick_gpt", about, model)
     setting = {**asdict(SIZES), "batch": BATCH, "steps": STEPS, "long_steps": LONG, "rates": RATES, "seeds": SEEDS}
     characters = {
         reading.name: len(reading.tokenizer.decode(reading.test.tolist())) / len(reading.test) for reading in readings
