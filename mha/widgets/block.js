@@ -17,11 +17,11 @@ const blocksOf = (model) => model.added_norm.length / 2;
 
 export function compute(state) {
   const model = state.models[state.model];
-  const block = Math.min(state.block, blocksOf(model));
+  const block = Math.min(state.block, blocksOf(model) - 1);
   const token = Math.min(state.token, model.tokens.length - 1);
   const column = (rows) => rows.map((row) => row[token]);
   const [norms, additions, cosines, starts] = [model.norm, model.added_norm, model.added_cosine, model.start_cosine].map(column);
-  const first = 2 * (block - 1);
+  const first = 2 * block;
   const [before, added] = [norms, additions].map((row) => row.slice(first, first + 2));
   const cosine = cosines.slice(first, first + 2).map((x) => Math.min(1, Math.max(-1, x)));
   const along = before.map((x, k) => x + added[k] * cosine[k]);
@@ -75,7 +75,7 @@ function scaleOf({ before, along, across }) {
 }
 
 function head({ models, model, words }, { block }) {
-  const title = fill(words.title, { block, blocks: blocksOf(models[model]) });
+  const title = fill(words.title, { block, last: blocksOf(models[model]) - 1 });
   return label(EDGE, 16, title, { "font-weight": "700" }) + label(EDGE + BREADTH, 16, words[models[model].order], { ...end, ...muted });
 }
 
@@ -113,7 +113,7 @@ function chart({ words }, { norms, additions, block }) {
   const box = { y: TOP, height: BOTTOM - TOP, width: 2 * step, stroke: "none" };
   const parts = [
     label(EDGE, TOP - 18, words.chart, muted),
-    tag("rect", { x: LEFT + step * 2 * (block - 1), ...box, fill: "currentColor", "fill-opacity": 0.12 }),
+    tag("rect", { x: LEFT + step * 2 * block, ...box, fill: "currentColor", "fill-opacity": 0.12 }),
   ];
   for (let power = low; power <= high; power++) {
     const height = y(10 ** power);
@@ -129,10 +129,9 @@ function chart({ words }, { norms, additions, block }) {
   });
   const blocks = additions.length / 2;
   const every = blocks <= 12 ? 1 : 5;
-  for (const n of range(blocks).map((i) => i + 1)) {
-    const middle = LEFT + (2 * n - 1) * step;
-    if (n === 1 || n % every === 0) parts.push(label(middle, BOTTOM + 18, String(n), { "text-anchor": "middle" }));
-    const hit = { x: LEFT + 2 * (n - 1) * step, ...box, fill: "transparent", class: "pick" };
+  for (const n of range(blocks)) {
+    if (n % every === 0) parts.push(label(LEFT + (2 * n + 1) * step, BOTTOM + 18, String(n), { "text-anchor": "middle" }));
+    const hit = { x: LEFT + 2 * n * step, ...box, fill: "transparent", class: "pick" };
     parts.push(tag("rect", { ...hit, "data-set": "block", "data-value": String(n) }));
   }
   parts.push(label(RIGHT, BOTTOM + 36, words.blocks_axis, { ...end, ...muted }));
@@ -173,6 +172,7 @@ function arrow(x1, y1, x2, y2, ink) {
 function render({ model, el }) {
   const [models, words] = ["models", "words"].map((name) => model.get(name));
   const shown = (state) => models[state.model];
+  const lastBlock = (state) => blocksOf(shown(state)) - 1;
   const most = (state) => shown(state).tokens.length - 1;
   return mount(
     { model, el },
@@ -189,9 +189,9 @@ function render({ model, el }) {
         }),
         slider(model, "block", {
           text: words.block_control,
-          min: 1,
-          max: (state) => blocksOf(shown(state)),
-          value: (state) => fill(words.block_value, { block: Math.min(state.block, blocksOf(shown(state))), blocks: blocksOf(shown(state)) }),
+          min: 0,
+          max: lastBlock,
+          value: (state) => fill(words.block_value, { block: Math.min(state.block, lastBlock(state)), last: lastBlock(state) }),
         }),
       ],
       picture,

@@ -42,7 +42,7 @@ class Block(Widget):
     block = setting(traitlets.Int())
     token = setting(traitlets.Int())
 
-    def __init__(self, models, *, model=0, block=1, token=0, name="", caption=None):
+    def __init__(self, models, *, model=0, block=0, token=0, name="", caption=None):
         stored = [checked(key, *parts) for key, parts in models.items()]
         if not stored:
             raise ValueError("models is empty: expected at least one model")
@@ -51,7 +51,7 @@ class Block(Widget):
     def limits(self):
         blocks = max(len(model["added_norm"]) // 2 for model in self.models)
         tokens = max(len(model["tokens"]) for model in self.models)
-        return {"model": (0, len(self.models) - 1), "block": (1, blocks), "token": (0, tokens - 1)}
+        return {"model": (0, len(self.models) - 1), "block": (0, blocks - 1), "token": (0, tokens - 1)}
 
     @traitlets.validate("model", "block", "token")
     def _within_limits(self, proposal):
@@ -60,10 +60,10 @@ class Block(Widget):
     def compute(self):
         """Return, for attention and the feed-forward layer of the block: lengths, and angles in degrees."""
         model = self.models[self.model]
-        block = min(self.block, len(model["added_norm"]) // 2)
+        block = min(self.block, len(model["added_norm"]) // 2 - 1)
         token = min(self.token, len(model["tokens"]) - 1)
         norm, added, cosine, start = (np.array(model[key])[:, token] for key in SIZES)
-        own = slice(2 * (block - 1), 2 * block)
+        own = slice(2 * block, 2 * block + 2)
         before, found, cosine = norm[own], added[own], np.clip(cosine[own], -1, 1)
         along, across = before + found * cosine, found * np.sqrt(1 - cosine**2)
         return {
@@ -117,7 +117,7 @@ class Block(Widget):
 
     def head(self, found):
         model = self.models[self.model]
-        title = say("widgets.block.title", block=found["block"], blocks=len(model["added_norm"]) // 2)
+        title = say("widgets.block.title", block=found["block"], last=len(model["added_norm"]) // 2 - 1)
         end = {"text-anchor": "end", "class": "muted"}
         return label(EDGE, 16, title, {"font-weight": "700"}) + label(
             EDGE + BREADTH, 16, self.words[model["order"]], end
@@ -163,7 +163,7 @@ class Block(Widget):
         def y(length):
             return bottom - (bottom - top) * (math.log10(length) - low) / (high - low)
 
-        chosen = left + step * 2 * (found["block"] - 1)
+        chosen = left + step * 2 * found["block"]
         box = {"y": top, "height": bottom - top, "width": 2 * step, "stroke": "none"}
         parts = [
             label(EDGE, top - 18, self.words["chart"], {"class": "muted"}),
@@ -181,11 +181,10 @@ class Block(Widget):
             parts.append(tag("circle", {**place, **look}))
         blocks = len(additions) // 2
         every = 1 if blocks <= 12 else 5
-        for n in range(1, blocks + 1):
-            middle = left + (2 * n - 1) * step
-            if n == 1 or n % every == 0:
-                parts.append(label(middle, bottom + 18, str(n), {"text-anchor": "middle"}))
-            hit = {"x": left + 2 * (n - 1) * step, **box, "fill": "transparent", "class": "pick"}
+        for n in range(blocks):
+            if n % every == 0:
+                parts.append(label(left + (2 * n + 1) * step, bottom + 18, str(n), {"text-anchor": "middle"}))
+            hit = {"x": left + 2 * n * step, **box, "fill": "transparent", "class": "pick"}
             parts.append(tag("rect", {**hit, "data-set": "block", "data-value": str(n)}))
         parts.append(label(right, bottom + 36, self.words["blocks_axis"], {"text-anchor": "end", "class": "muted"}))
         return "".join(parts) + self.legend()

@@ -50,7 +50,7 @@ def widget(seed=1, **settings):
 def cases():
     rng = np.random.default_rng(5)
     for seed in range(12):
-        settings = {"model": int(rng.integers(2)), "block": int(rng.integers(1, 6)), "token": int(rng.integers(5))}
+        settings = {"model": int(rng.integers(2)), "block": int(rng.integers(5)), "token": int(rng.integers(5))}
         yield widget(seed, **settings)
     sizes = StreamSizes(np.full((27, 1), 3000.0), np.full((26, 1), 12345.0), np.full((26, 1), -1.0), np.ones((27, 1)))
     yield Block({"back": ("pre", ["a"], sizes)}, block=7)
@@ -62,14 +62,14 @@ def test_javascript_equals_python(run_node):
 
 
 def test_every_setting_moves_the_picture(run_node):
-    passed, log = run_node([widget()], moves={"model": 1, "block": 2, "token": 3})
+    passed, log = run_node([widget()], moves={"model": 1, "block": 1, "token": 3})
     assert passed, log
 
 
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(("block.js", "first = 2 * (block - 1)", "first = 2 * block - 1"), id="wrong layers"),
+        pytest.param(("block.js", "first = 2 * block;", "first = 2 * block + 1;"), id="wrong layers"),
         pytest.param(("block.js", "x + added[k] * cosine[k]", "x - added[k] * cosine[k]"), id="subtracted"),
         pytest.param(("block.js", "Math.acos(x)", "Math.asin(x)"), id="other angle"),
         pytest.param(("block.js", "norms.slice(first + 1, first + 3)", "norms.slice(first, first + 2)"), id="before"),
@@ -82,13 +82,13 @@ def test_planted_fault_in_the_numbers_is_seen(run_node, fault):
 
 
 @pytest.mark.parametrize("order", ["post", "pre"])
-@pytest.mark.parametrize(("block", "token"), [(1, 0), (2, 4), (3, 2)])
+@pytest.mark.parametrize(("block", "token"), [(0, 0), (1, 4), (2, 2)])
 def test_numbers_are_those_of_the_reference_block(order, block, token):
     states, added = stream(7, order, 3)
     found = Block({"one": (order, TOKENS, stream_sizes(states, added))}, block=block, token=token).compute()
     for k in range(2):
-        before, own = states[2 * block - 2 + k, token], added[2 * block - 2 + k, token]
-        whole, after = before + own, states[2 * block - 1 + k, token]
+        before, own = states[2 * block + k, token], added[2 * block + k, token]
+        whole, after = before + own, states[2 * block + k + 1, token]
         length = np.linalg.norm
         assert_equal(found["before"][k], length(before), rtol=1e-5)
         assert_equal(found["added"][k], length(own), rtol=1e-5)
@@ -96,28 +96,28 @@ def test_numbers_are_those_of_the_reference_block(order, block, token):
         assert_equal(found["after"][k], length(after), rtol=1e-5)
         turn = np.degrees(np.arccos(before @ whole / length(before) / length(whole)))
         assert_equal(found["turn"][k], turn, rtol=1e-4)
-    last, first = states[2 * block, token], states[0, token]
+    last, first = states[2 * block + 2, token], states[0, token]
     assert_equal(found["start"], last @ first / length(last) / length(first), rtol=0, atol=1e-5)
 
 
 def test_in_pre_norm_the_sum_goes_on():
-    found = widget(model=1, block=4, token=1).compute()
+    found = widget(model=1, block=3, token=1).compute()
     assert_equal(found["after"], found["sum"], rtol=1e-5)
-    found = widget(model=0, block=3, token=1).compute()
+    found = widget(model=0, block=2, token=1).compute()
     assert np.abs(found["after"] / found["sum"] - 1).min() > 0.01
 
 
 def test_a_setting_beyond_the_smaller_model_shows_its_last():
-    found = widget(model=0, block=5, token=4).compute()
-    assert (found["block"], found["token"]) == (3, 4)
-    assert "block 3 of after" in widget(model=0, block=5).sentence()
+    found = widget(model=0, block=4, token=4).compute()
+    assert (found["block"], found["token"]) == (2, 4)
+    assert "block 2 of after" in widget(model=0, block=4).sentence()
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"model": 2}, "model is 2, expected a value from 0 to 1"),
-        ({"block": 0}, "block is 0, expected a value from 1 to 5"),
+        ({"block": 5}, "block is 5, expected a value from 0 to 4"),
         ({"token": 5}, "token is 5, expected a value from 0 to 4"),
     ],
 )
