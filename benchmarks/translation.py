@@ -21,7 +21,7 @@ import torch
 from provenance import commit, save
 from translation_tasks import TASKS
 
-from mha.data.checkpoints import save_checkpoint
+from mha.data.checkpoints import checkpoint, save_checkpoint
 from mha.models.recurrent import Recurrent, RecurrentConfig
 from mha.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from mha.models.train import train
@@ -29,8 +29,8 @@ from mha.models.translation import translation_loss
 
 RATES, SEEDS, ROWS, WARMUP, DROPOUT = (1e-3, 3e-3, 1e-2), (0, 1, 2), 8, 100, 0.1
 D_MODEL, HEADS, LAYERS, D_MLP, D_EMBED = 64, 4, 2, 256, 64
-FOLDER = Path(__file__).parent
-LOG = FOLDER / "logs/translation.jsonl"
+SEARCHES = ({"width": 1}, *({"width": w, "length_penalty": a} for w in (4, 16) for a in (0.0, 1.0)))
+LOG = Path(__file__).parent / "logs/translation.jsonl"
 
 
 def count(model):
@@ -80,7 +80,12 @@ def trained(task, name, seed, rate, steps, *, rows=ROWS):
         model, batch, translation_loss, steps=steps, rate=rate, warmup=WARMUP, schedule="inverse_sqrt", seed=seed,
         evaluate=evaluate, every=steps // rows, progress=False,
     )  # fmt: skip
-    return model, [{key: float(f"{value:.5g}") for key, value in row.items()} for row in history]
+    return model, [rounded(row) for row in history]
+
+
+def rounded(row):
+    """Return the numbers of a row to five digits."""
+    return {key: float(f"{value:.5g}") for key, value in row.items()}
 
 
 def kept(log=LOG):
@@ -127,6 +132,18 @@ def run(task, name, seed):
     keep({"kind": "run", **about, "rows": rows})
 
 
+def search(task):
+    """Log the scores of the checkpoint for greedy search and for beams."""
+    config, weights = checkpoint(task.checkpoint)
+    model = Seq2Seq(Seq2SeqConfig(**config)).eval()
+    model.load_state_dict(weights)
+    known = [line["search"] for line in lines("search", task, "transformer")]
+    for options in SEARCHES:
+        if options not in known:
+            scores = rounded(task.scores(model, **options))
+            keep({"kind": "search", "task": task.name, "model": "transformer", "search": options, **scores})
+
+
 def band(values):
     """Return the lowest and the highest."""
     return {"low": round(min(values), 4), "high": round(max(values), 4)}
@@ -150,6 +167,7 @@ def summary(task):
             name: {key: band([row[key] for row in rows]) for key in rows[0] if key not in ("rate", "items")}
             for name, rows in ends.items()
         },
+        "search": lines("search", task, "transformer"),
         "curves": {
             name: {key: [[row[key] for row in line["rows"]] for line in of] for key in ("step", "seconds", task.score)}
             for name, of in runs.items()
@@ -183,6 +201,8 @@ def main():
     if all(len(lines("run", task, model)) == len(SEEDS) for task in TASKS.values() for model in MODELS):
         setting = {"d_model": D_MODEL, "heads": HEADS, "layers": LAYERS, "d_mlp": D_MLP, "d_embed": D_EMBED}
         setting |= {"rates": RATES, "seeds": SEEDS, "warmup": WARMUP, "dropout": DROPOUT}
+        for task in TASKS.values():
+            search(task)
         tasks = {name: {"steps": task.steps, "batch": task.batch, **summary(task)} for name, task in TASKS.items()}
         save("translation", {"setting": setting, "tasks": tasks})
 

@@ -6,7 +6,7 @@ from functools import cached_property
 import sacrebleu
 import torch
 
-from mha.analysis.metrics import edit_distance
+from mha.analysis.metrics import phoneme_error_rate
 from mha.data import load
 from mha.data.tokenizer import BOS, EOS, PAD, CharacterTokenizer, padded, train_bpe
 from mha.models.translation import translate, translation_loss
@@ -100,17 +100,20 @@ def word_scores(written, references):
     """Score whole texts: the share that is right, and BLEU and chrF by sacrebleu."""
     exact = sum(a == b for a, b in zip(written, references, strict=True)) / len(references)
     scores = (metric.corpus_score(written, [references]).score for metric in (sacrebleu.BLEU(), sacrebleu.CHRF()))
-    return dict(zip(("items", "exact", "bleu", "chrf"), (len(references), exact, *scores), strict=True))
+    length = sum(map(len, written)) / len(written)
+    return dict(
+        zip(("items", "length", "exact", "bleu", "chrf"), (len(references), length, exact, *scores), strict=True)
+    )
 
 
 def phoneme_scores(written, references):
     """Score pronunciations: the share of words that are wrong, and the edits a phoneme."""
-    pairs = [(a.split(), b.split()) for a, b in zip(written, references, strict=True)]
-    wrong, edits = sum(a != b for a, b in pairs), sum(edit_distance(a, b) for a, b in pairs)
+    wrong = sum(a != b for a, b in zip(written, references, strict=True))
     return {
-        "items": len(pairs),
-        "word_error": wrong / len(pairs),
-        "phoneme_error": edits / sum(len(b) for _, b in pairs),
+        "items": len(references),
+        "length": sum(len(text.split()) for text in written) / len(written),
+        "word_error": wrong / len(references),
+        "phoneme_error": phoneme_error_rate(written, references),
     }
 
 
