@@ -41,10 +41,10 @@ def phoneme_error_rate(predicted: Sequence[str], expected: Sequence[str]) -> flo
 def alignment_error_rate(
     predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None
 ) -> float:
-    """Return 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|) over all sentences, for links (i, j). Och and Ney (2003).
+    """Return 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|) over all sentences, for links (i, j).   Book: {eq}`alignment-error`.
 
     A is predicted, S are the sure links and P the possible ones, which hold the sure ones; left out, P = S, and the
-    rate is 1 − F₁ of the links.
+    rate is 1 − F₁ of the links. Och and Ney (2003).
     """
     possible = sure if possible is None else possible
     if not len(predicted) == len(sure) == len(possible):

@@ -31,10 +31,11 @@ class IBM1:
 
 
 def fit(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], iterations: int = 10) -> IBM1:
-    """Return IBM Model 1 (Brown et al. 1993) fitted to pairs of word lists, from equal probabilities.
+    """Return IBM Model 1 (Brown et al. 1993) fitted to pairs of word lists.   Book: {eq}`ibm-model-1`.
 
     p(target | source) = ∏_j Σ_i t(target_j | source_i) / (l + 1), the sum over the l source words and the empty word.
-    An iteration never lowers the likelihood, and its only maximum is reached from any start that is not zero.
+    It starts from equal probabilities. No iteration lowers the likelihood, and its only maximum is reached from any
+    start that is not zero.
     """
     if not pairs:
         raise ValueError("pairs is empty: expected at least one pair of word lists")

@@ -21,7 +21,7 @@ class Beams:
 
 @torch.inference_mode()
 def beam_search(model, tokens, steps, *, width, length_penalty=1.0, stop=None, padding=0):
-    """Return the `width` best continuations that were found, with the given tokens in front: `Beams`.
+    """Return the `width` best continuations that were found, with the tokens in front.   Book: {eq}`beam-score`.
 
     A continuation of n tokens, the `stop` token among them, has the score log-probability / n^length_penalty: at 0 it
     is the log-probability, at 1 the mean of a token. So in transformers; Wu et al. 2016 divide by ((5 + n) / 6)^α.
