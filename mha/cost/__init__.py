@@ -7,7 +7,13 @@ addition that follows it counts as two operations, and sizes in memory are bytes
 from mha.cost.activations import composed_activations, fused_activations
 from mha.cost.cache import kv_cache_bytes, latent_cache_bytes
 from mha.cost.flops import absorbed_flops, attention_flops, core_flops, latent_flops
-from mha.cost.parameters import attention_parameters, latent_parameters
+from mha.cost.parameters import (
+    attention_parameters,
+    block_parameters,
+    feed_forward_parameters,
+    latent_parameters,
+    transformer_parameters,
+)
 from mha.cost.published import Machine, Model, published_machines, published_models
 from mha.cost.roofline import arithmetic_intensity, attainable_flops, roofline_seconds
 from mha.cost.sizes import Latent
@@ -22,9 +28,11 @@ __all__ = [
     "attainable_flops",
     "attention_flops",
     "attention_parameters",
+    "block_parameters",
     "composed_activations",
     "composed_traffic",
     "core_flops",
+    "feed_forward_parameters",
     "flash_traffic",
     "fused_activations",
     "fused_traffic",
@@ -36,4 +44,5 @@ __all__ = [
     "published_models",
     "roofline_seconds",
     "tile_rows",
+    "transformer_parameters",
 ]

@@ -3,8 +3,10 @@
 Same meaning as `mha.reference.block`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,7 +20,7 @@ from mha.nn.heads import MultiHeadAttention
 
 __all__ = ["DecoderBlock", "DecoderCache", "EncoderBlock", "FeedForward"]
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable] = {
     "relu": functional.relu,
     "gelu": functional.gelu,
     "gelu_tanh": partial(functional.gelu, approximate="tanh"),
@@ -196,7 +198,7 @@ class DecoderCache:
 
     own: Cache
     memory: Cache
-    keep: torch.Tensor | None = None  # (batch, source length): True at the real tokens
+    keep: Any = None  # (batch, source length): True at the real tokens
 
     @property
     def lengths(self):

@@ -7,7 +7,8 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).parents[2]
-ROOMS = "mha.nn", "mha.kernels", "mha.analysis", "mha.conformance", "mha.models.huggingface", "mha.models.decoding"
+MODELS = "models", "models.huggingface", "models.decoding", "models.train", "models.ibm1"
+ROOMS = "mha.nn", "mha.kernels", "mha.analysis", "mha.conformance", *(f"mha.{name}" for name in MODELS)
 
 
 def test_every_room_of_the_page_imports_without_torch():

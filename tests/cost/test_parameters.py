@@ -5,7 +5,15 @@ import torch
 
 from cost import deepseek
 from mha import nn
-from mha.cost import Latent, attention_parameters, latent_parameters
+from mha.cost import (
+    Latent,
+    attention_parameters,
+    block_parameters,
+    feed_forward_parameters,
+    latent_parameters,
+    transformer_parameters,
+)
+from mha.models.seq2seq import Seq2Seq, Seq2SeqConfig
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -34,6 +42,40 @@ def test_latent_parameters_of_our_layer(narrow):
     layer = nn.LatentAttention(deepseek.D_MODEL, deepseek.HEADS, **vars(sizes))
     expected = sum(p.numel() for p in layer.parameters())
     assert latent_parameters(deepseek.D_MODEL, deepseek.HEADS, sizes) == expected
+
+
+def numbers(module):
+    return sum(p.numel() for p in module.parameters())
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_feed_forward_parameters_of_our_layer(bias):
+    for num_matrices, activation in ((2, "relu"), (3, "swiglu")):
+        layer = nn.FeedForward(15, 17, activation=activation, bias=bias)
+        assert feed_forward_parameters(15, 17, num_matrices=num_matrices, bias=bias) == numbers(layer)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_block_parameters_of_torch_and_of_ours(bias):
+    encoders = torch.nn.TransformerEncoderLayer(15, 3, 17, bias=bias), nn.EncoderBlock(15, 3, 17, bias=bias)
+    decoders = torch.nn.TransformerDecoderLayer(15, 3, 17, bias=bias), nn.DecoderBlock(15, 3, 17, bias=bias)
+    for num_attentions, layers in ((1, encoders), (2, decoders)):
+        expected = block_parameters(15, 3, 17, num_attentions=num_attentions, bias=bias)
+        assert [numbers(layer) for layer in layers] == [expected, expected]
+
+
+@pytest.mark.parametrize("num_heads", [8, 16])
+@pytest.mark.parametrize("d_model", [512, 1024])
+def test_transformer_parameters_of_our_model(d_model, num_heads):
+    with torch.device("meta"):
+        model = Seq2Seq(Seq2SeqConfig(11, 13, d_model, num_heads, 6, 4 * d_model, norm_first=False))
+    assert transformer_parameters(11 + 13, d_model, num_heads, 4 * d_model, 6) == numbers(model)
+
+
+def test_the_published_sizes_within_their_rounding():
+    """65 and 213 million (Vaswani et al. 2017, table 3), of which the vocabulary of about 37,000 takes 19 and 38."""
+    base, big = (transformer_parameters(37_000, d, h, 4 * d, 6) for d, h in ((512, 8), (1024, 16)))
+    assert (round(base / 1e6), round(big / 1e6)) == (63, 214)
 
 
 def test_misfits_are_named():
