@@ -62,16 +62,8 @@ export const alt = (state) => `${state.words.settings} ${sentence(state)}`;
 
 export function picture(state) {
   const found = compute(state);
-  const scale = scaleOf(found);
-  const panels = KINDS.map((_, k) => panel(state, found, k, scale)).join("");
+  const panels = KINDS.map((_, k) => panel(state, found, k)).join("");
   return canvas(WIDTH, HEIGHT, head(state, found) + panels + chart(state, found));
-}
-
-// The points a unit of length takes, alike in both panels: all arrows fit.
-function scaleOf({ before, along, across }) {
-  const wide = along.map((x, k) => Math.max(Math.max(before[k], x) - Math.min(x, 0), 1e-9));
-  const high = across.map((x) => Math.max(x, 1e-9));
-  return Math.min((PANEL - 12) / Math.max(...wide), RISE / Math.max(...high));
 }
 
 function head({ models, model, words }, { block }) {
@@ -79,9 +71,11 @@ function head({ models, model, words }, { block }) {
   return label(EDGE, 16, title, { "font-weight": "700" }) + label(EDGE + BREADTH, 16, words[models[model].order], { ...end, ...muted });
 }
 
-function panel({ models, model, words }, found, k, scale) {
+function panel({ models, model, words }, found, k) {
   const x = EDGE + k * (PANEL + GAP);
   const [before, added, along, across] = [found.before, found.added, found.along, found.across].map((values) => values[k]);
+  const wide = Math.max(before, along) - Math.min(along, 0);
+  const scale = Math.min((PANEL - 12) / wide, RISE / Math.max(across, 1e-9 * wide));
   const origin = x + 6 - Math.min(along, 0) * scale;
   const tip = origin + before * scale;
   const [endX, endY] = [origin + along * scale, BASE - across * scale];

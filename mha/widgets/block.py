@@ -103,17 +103,8 @@ class Block(Widget):
 
     def picture(self):
         found = self.compute()
-        scale = self.scale(found)
-        panels = "".join(self.panel(found, k, scale) for k in range(2))
+        panels = "".join(self.panel(found, k) for k in range(2))
         return canvas(WIDTH, HEIGHT, self.head(found) + panels + self.chart(found))
-
-    @staticmethod
-    def scale(found):
-        """Return the points a unit of length takes, alike in both panels: all arrows fit."""
-        left = np.minimum(found["along"], 0)
-        wide = np.maximum(np.maximum(found["before"], found["along"]) - left, 1e-9)
-        high = np.maximum(found["across"], 1e-9)
-        return float(min((PANEL - 12) / wide.max(), RISE / high.max()))
 
     def head(self, found):
         model = self.models[self.model]
@@ -123,10 +114,12 @@ class Block(Widget):
             EDGE + BREADTH, 16, self.words[model["order"]], end
         )
 
-    def panel(self, found, k, scale):
+    def panel(self, found, k):
         """Draw the stream as an arrow to the right, what a layer adds at its true angle, and the sum."""
         x, order, words = EDGE + k * (PANEL + GAP), self.models[self.model]["order"], self.words
         before, added, along, across = (float(found[key][k]) for key in ("before", "added", "along", "across"))
+        wide = max(before, along) - min(along, 0)
+        scale = min((PANEL - 12) / wide, RISE / max(across, 1e-9 * wide))
         origin = x + 6 - min(along, 0) * scale
         tip, end = origin + before * scale, (origin + along * scale, BASE - across * scale)
         rows = (
