@@ -5,6 +5,7 @@ Needs the weights: python -m mha.data fetch all. The same weights give the same 
 
 import datetime
 import json
+import re
 import sys
 from importlib.metadata import version
 from itertools import combinations
@@ -24,6 +25,13 @@ from mha.models.probe import layer_heads
 HERE = Path(__file__).parent.parent / "mha" / "data" / "captures"
 SHOWN_WORDS, SCORED_WORDS, DRAWS = 20, 50, 5
 PASSAGE_TOKENS, LOWEST_EXPONENT = 64, -60
+NAMED_TOKENS, TOKEN_GROUPS = 40, 80
+PROMPTS = [
+    "The capital of France is",
+    "When Mary and John went to the store, John gave a drink to",
+    "Call me Ishmael. Some years ago, I thought I would sail about a little and see the watery part of the",
+    "My favourite animal is the",
+]
 
 
 def smollm2_sentence():
@@ -87,6 +95,39 @@ def smollm2_repeat():
         },
     }
     return model.tokens(shown[0]), arrays, about
+
+
+@torch.no_grad()
+def smollm2_next_token():
+    """What the decoder would say next after four beginnings: the first tokens one by one, the others in groups."""
+    model = pretrained("smollm2")
+    logits = np.stack([model.model(model.encode(prompt))[0, -1].double().numpy() for prompt in PROMPTS])
+    order = np.argsort(-logits, -1, kind="stable")
+    logits = np.take_along_axis(logits, order, -1)
+    ends = np.unique(np.geomspace(NAMED_TOKENS, logits.shape[-1], TOKEN_GROUPS + 1).astype(int))
+    groups = [logits[:, start:end] for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    arrays = {
+        "candidates": order[:, :NAMED_TOKENS].astype(np.int32),
+        "logits": logits[:, :NAMED_TOKENS].round(3),
+        "group_logits": np.stack([np.log(np.exp(group).mean(-1)) for group in groups], -1).round(3),
+        "group_counts": np.diff(ends).astype(np.int32),
+    }
+    about = {
+        "model": model.describe(),
+        "sentence": " | ".join(PROMPTS),
+        "prompts": PROMPTS,
+        "from": "beginnings that leave more or less open what comes next; the third is from Moby Dick, chapter 1",
+        "arrays": {
+            "candidates": f"(prompts, {NAMED_TOKENS}): the most probable next tokens, best first; tokens, as shown, are "
+            "these, prompt after prompt, with a mark for a space in front",
+            "logits": "their logits, rounded to three decimals",
+            "group_logits": "(prompts, groups): of the other tokens, in groups of neighbouring ranks, the logit that each "
+            "would have if those of a group were equally probable",
+            "group_counts": "(groups,): how many tokens each group has",
+        },
+    }
+    shown = [model.tokenizer.decode([number]) for number in arrays["candidates"].ravel().tolist()]
+    return [re.sub(r"^ ", "␣", token).replace("\n", "↵") for token in shown], arrays, about
 
 
 def smollm2_layer():
@@ -535,6 +576,7 @@ MAKERS = (
     minilm_triplets,
     minilm_words,
     smollm2_layer,
+    smollm2_next_token,
     smollm2_repeat,
     smollm2_sentence,
     smollm2_stream,

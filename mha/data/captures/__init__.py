@@ -25,6 +25,7 @@ NAMES = (
     "minilm_triplets",
     "minilm_words",
     "smollm2_layer",
+    "smollm2_next_token",
     "smollm2_repeat",
     "smollm2_sentence",
     "smollm2_stream",
