@@ -1,6 +1,7 @@
 """IBM Model 1: word alignment by expectation maximisation, older than attention and still the mark to beat."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -20,8 +21,8 @@ class IBM1:
 
     def posterior(self, source: Sequence[str], target: Sequence[str]) -> "Float[Array, 'i j']":
         """Return for each target word j the probability that source word i made it; i = 0 is the empty word."""
-        rows = [0, *(self.source[word] for word in source)]
-        weights = self.probability[np.ix_(rows, [self.target[word] for word in target])]
+        rows = [0, *_numbers("source", source, self.source)]
+        weights = self.probability[np.ix_(rows, _numbers("target", target, self.target))]
         return weights / weights.sum(0)
 
     def align(self, source: Sequence[str], target: Sequence[str]) -> set[tuple[int, int]]:
@@ -39,10 +40,10 @@ def fit(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], iterations: int = 
     """
     if not pairs:
         raise ValueError("pairs is empty: expected at least one pair of word lists")
-    source = {word: i for i, word in enumerate(dict.fromkeys(word for words, _ in pairs for word in words), start=1)}
-    target = {word: j for j, word in enumerate(dict.fromkeys(word for _, words in pairs for word in words))}
+    sources, targets = zip(*pairs, strict=True)
+    source, target = _vocabulary(sources, start=1), _vocabulary(targets, start=0)
     places = [
-        np.ix_([0, *(source[word] for word in first)], [target[word] for word in second]) for first, second in pairs
+        np.ix_([0, *_numbers("source", first, source)], _numbers("target", second, target)) for first, second in pairs
     ]
     probability = np.full((len(source) + 1, len(target)), 1 / len(target))
     likelihood = []
@@ -57,3 +58,17 @@ def fit(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], iterations: int = 
         if not last:
             probability = expected / np.maximum(expected.sum(1, keepdims=True), np.finfo(float).tiny)
     return IBM1(source, target, probability, likelihood)
+
+
+def _vocabulary(texts, start):
+    for words in texts:
+        if isinstance(words, str):
+            raise TypeError(f"pairs holds {words!r}: expected lists of words")
+    return {word: number for number, word in enumerate(dict.fromkeys(chain.from_iterable(texts)), start)}
+
+
+def _numbers(name, words, vocabulary):
+    try:
+        return [vocabulary[word] for word in words]
+    except KeyError as unknown:
+        raise ValueError(f"{name} holds {unknown.args[0]!r}, which the model was not fitted to") from None
