@@ -5,6 +5,7 @@ try:
 except ImportError as error:
     raise ImportError("mha.widgets needs anywidget: in a checkout, pip install '.[widgets]'") from error
 
+from mha.widgets.alignments import Alignments
 from mha.widgets.base import Widget
 from mha.widgets.block import Block
 from mha.widgets.changes import Changes
@@ -18,10 +19,12 @@ from mha.widgets.lookup import Lookup
 from mha.widgets.masks import Masks
 from mha.widgets.phases import Phases
 from mha.widgets.rounding import Rounding
+from mha.widgets.sampling import Sampling
 from mha.widgets.slopes import Slopes
 from mha.widgets.tiles import Tiles
 
 __all__ = [
+    "Alignments",
     "Block",
     "Changes",
     "Cost",
@@ -34,6 +37,7 @@ __all__ = [
     "Masks",
     "Phases",
     "Rounding",
+    "Sampling",
     "Slopes",
     "Tiles",
     "Widget",

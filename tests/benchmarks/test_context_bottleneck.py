@@ -56,10 +56,12 @@ def test_the_plain_model_has_no_fewer_parameters(bench, tokenizer):
 
 
 def test_what_is_in_the_log_is_not_run_again(bench, tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(bench, "CHECKPOINTS", tmp_path / "checkpoints")
+    kept = []
+    monkeypatch.setattr(bench, "save_checkpoint", lambda name, config, model: kept.append(name))
     log, phrases = tmp_path / "logs/log.jsonl", bench.Phrases(TEXT, tokenizer)
     bench.run("dot", 0, log, phrases, phrases, tokenizer)
     lines = bench.kept(log)
+    assert kept == ["backwards_dot"]
     assert [line["kind"] for line in lines] == ["tuning"] * 3 + ["run"]
     monkeypatch.setattr(bench, "train", lambda *inputs: pytest.fail("trained again"))
     assert bench.tuned("dot", log, phrases, tokenizer) == lines[-1]["rate"]

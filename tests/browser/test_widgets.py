@@ -11,6 +11,7 @@ import pytest
 from browser.visit import picture, served, still_controls, visit
 from mha import masks, reference
 from mha.widgets import (
+    Alignments,
     Cost,
     DotProduct,
     Features,
@@ -83,6 +84,7 @@ def widgets():
         Masks(),
         Phases(q[0, :2].ravel(), k[0, :2].ravel(), position=5),
         Slopes(num_heads=6, head=4),
+        Alignments(TOKENS, TOKENS[::-1], reference.attention_weights(q[:3], k[:3])[:, ::-1], ["a", "b", "c"], step=2),
     ]
 
 

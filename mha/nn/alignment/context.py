@@ -29,10 +29,10 @@ def alignment_weights(
     """Return how much each decoder step takes from each source position.   Book: {eq}`alignment-weights`
 
     `score(q, k)` gives the scores; a mask hides source positions, and a step that sees none has weights 0. With
-    `centers` (…, i) and a half width D in `window`, only |j − p| ≤ D is seen, and the softmax over it is multiplied by
-    a Gaussian around p with σ = D/2: local-p of Luong et al. (2015), {eq}`local-weights`; rows then sum to less
-    than 1. `k_positions` says where the keys stand, their slots unless given. local-m needs no more than
-    `mask=masks.window(D, D), q_start=0`.
+    `centers` (…, i), p, and a half width D in `window`, keys no farther than D from p are seen, and the softmax over
+    them is multiplied by a Gaussian around p with σ = D/2: local-p of Luong et al. (2015), {eq}`local-weights`; rows
+    then sum to less than 1. `k_positions` says where the keys stand, their slots unless given. local-m needs no more
+    than `mask=masks.window(D, D), q_start=0`.
     """
     checks.tensors(q=q, k=k)
     call = shapes.check_alignment(q, k, mask=mask, q_start=q_start, centers=centers, window=window)
