@@ -36,7 +36,7 @@ from mha.models.train import train
 from mha.nn.position import sinusoidal
 
 D_MODEL, HEADS, LAYERS, LENGTH, BATCH, STEPS, TUNING_STEPS, WARM_UP = 64, 4, 2, 16, 64, 600, 300, 50
-RATES, SEEDS, EVERY, WINDOWS = (1.5e-3, 3e-3, 6e-3), (0, 1, 2), 50, 1024
+RATES, SEEDS, EVERY, WINDOWS = (1.5e-3, 3e-3, 6e-3, 1.2e-2), (0, 1, 2), 50, 1024
 PIECE, VOCABULARY, PAIR_STEPS, PAIRS, COSINES = 14, 512, 500, 2048, 200
 RULES = {"both": {}, "hidden": {"hidden": 1.0, "random": 0.0}, "left": None}  # None: causal, the next character
 SPECIAL = (0, BOS, EOS)
