@@ -1,9 +1,10 @@
 """What do the heads of a real decoder do, and what breaks without them?   python benchmarks/generation.py [PART ...]
 
 SmolLM2-135M-Instruct, 270 heads, as its weights are; nothing is trained. Parts: `distances` of what heads look at in a
-book; `copying` of random tokens said twice, with and without the induction heads (Olsson et al. 2022); `sinks`, a
-window with and without the first tokens (Xiao et al. 2024); `agreement` of subject and verb across a noun of the other
-number (Linzen et al. 2016), with each head silenced in turn. About 15 minutes on one core, of which agreement is most.
+book; `nuclei`, how many tokens may come next; `copying` of random tokens said twice, with and without the induction
+heads (Olsson et al. 2022); `sinks`, a window with and without the first tokens (Xiao et al. 2024); `reach`, smaller
+windows; `agreement` of subject and verb across a noun of the other number (Linzen et al. 2016), with each head silenced
+in turn. About 15 minutes on one core, of which agreement is most.
 A part that is named takes the place of the same part in the result file. `--tiny` runs all on less, writes nothing.
 """
 
@@ -158,11 +159,35 @@ def sinks(known, tiny):
         "window_and_4_others": kept | (masks.prefix(elsewhere + SINKS) & ~masks.prefix(elsewhere)),
     }
     rows = passages(known, n)
-    found = {
-        name: losses(known.model, rows, mask=mask)[:, start - 1 :].double().mean(1) for name, mask in forms.items()
-    }
     about = {"chapters": PASSAGES, "tokens": n, "window": window, "measured_from": start, "others_from": elsewhere}
-    return about | {"perplexity": {name: [round(math.exp(x), 1) for x in loss] for name, loss in found.items()}}
+    return about | {"perplexity": {name: perplexity(known.model, rows, mask, start) for name, mask in forms.items()}}
+
+
+def reach(known, tiny):
+    """Return the perplexity of the same passages when queries see few of the last keys, and the sinks."""
+    n, start = (64, 32) if tiny else (SINK_LENGTH, MEASURED_FROM)
+    rows, windows = passages(known, n), (8, 32)
+    forms = {keys: masks.window_of(keys) | masks.prefix(SINKS) for keys in windows}
+    about = {"chapters": PASSAGES, "tokens": n, "sinks": SINKS, "measured_from": start}
+    return about | {"perplexity": {keys: perplexity(known.model, rows, mask, start) for keys, mask in forms.items()}}
+
+
+def perplexity(model, rows, mask, start):
+    """Return the exponential of the loss of each row, from token `start` on."""
+    return [round(math.exp(loss), 1) for loss in losses(model, rows, mask=mask)[:, start - 1 :].double().mean(1)]
+
+
+def nuclei(known, tiny):
+    """Return how many tokens reach 90 % together at the places of the passages, and what the best 40 have there."""
+    with torch.inference_mode():
+        logits = torch.cat([known.model(row[None])[0] for row in passages(known, 32 if tiny else LENGTH)])
+    sorted_down = logits.double().softmax(-1).sort(-1, descending=True).values
+    reached = sorted_down.cumsum(-1)
+    sizes, best = ((reached < 0.9).sum(-1) + 1).numpy(), reached[:, 39].numpy()
+    shares = (0.1, 0.25, 0.5, 0.75, 0.9)
+    about = {"chapters": PASSAGES, "places": len(sizes), "p": 0.9, "k": 40}
+    about["tokens_by_share_of_places"] = {str(q): int(np.quantile(sizes, q, method="nearest")) for q in shares}
+    return about | {"best_40_by_share_of_places": {str(q): round(float(np.quantile(best, q)), 3) for q in shares}}
 
 
 def sentences():
@@ -228,7 +253,7 @@ def looks(known, rows, heads):
     return {f"{layer}.{head}": [round(float(x), 3) for x in maps[layer, :, head, -1].mean(0)] for layer, head in heads}
 
 
-PARTS = {part.__name__: part for part in (distances, copying, sinks, agreement)}
+PARTS = {part.__name__: part for part in (distances, nuclei, copying, sinks, reach, agreement)}
 
 
 def main():

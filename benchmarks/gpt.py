@@ -24,12 +24,11 @@ from provenance import save
 
 from mha.data import load
 from mha.data.checkpoints import save_checkpoint
-from mha.data.checkpoints import save_checkpoint
 from mha.data.tokenizer import CharacterTokenizer, train_bpe
 from mha.models.gpt import GPT, GPTConfig
 from mha.models.train import train
 
-VOCABULARY, LENGTH, BATCH, STEPS, LONG = 1024, 128, 16, 120, 480
+VOCABULARY, LENGTH, BATCH, STEPS, LONG = 1024, 128, 16, 120, 1000
 RATES, SEEDS = (1e-3, 3e-3), (0, 1, 2)
 HELD_OUT = 40_000  # characters; as many before them choose the learning rate
 SIZES = GPTConfig(vocab_size=0, max_length=LENGTH, num_layers=4, d_model=128, num_heads=4, d_mlp=512, dropout=0.0)

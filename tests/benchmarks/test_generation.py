@@ -61,7 +61,7 @@ def test_what_was_measured():
     found = result("generation")
     copying, sinks, agreement = found["copying"], found["sinks"]["perplexity"], found["agreement"]
     assert copying["without"]["top"]["4"] > copying["second_copy"] + 4
-    assert copying["without"]["random"]["4"][-1] < copying["second_copy"] + 0.5
+    assert np.median(copying["without"]["random"]["4"]) < copying["second_copy"] + 0.5
     for whole, window, kept in zip(sinks["all"], sinks["window"], sinks["window_and_4_sinks"], strict=True):
         assert window > 1.7 * whole
         assert kept < 1.25 * whole
