@@ -27,7 +27,7 @@ from mha.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from mha.models.train import train
 from mha.models.translation import translation_loss
 
-RATES, SEEDS, ROWS, WARMUP, DROPOUT = (1e-3, 3e-3, 1e-2), (0, 1, 2), 8, 100, 0.1
+RATES, SEEDS, ROWS, WARMUP = (1e-3, 3e-3, 1e-2), (0, 1, 2), 8, 100
 D_MODEL, HEADS, LAYERS, D_MLP, D_EMBED = 64, 4, 2, 256, 64
 SEARCHES = ({"width": 1}, *({"width": w, "length_penalty": a} for w in (4, 16) for a in (0.0, 1.0)))
 LOG = Path(__file__).parent / "logs/translation.jsonl"
@@ -40,7 +40,7 @@ def count(model):
 
 def transformer(task):
     """Return the Transformer of a task."""
-    sizes = {"d_model": D_MODEL, "num_heads": HEADS, "num_layers": LAYERS, "d_mlp": D_MLP, "dropout": DROPOUT}
+    sizes = {"d_model": D_MODEL, "num_heads": HEADS, "num_layers": LAYERS, "d_mlp": D_MLP, "dropout": task.dropout}
     vocab = (tokenizer.vocab_size for tokenizer in task.tokenizers)
     return Seq2Seq(Seq2SeqConfig(*vocab, max_length=64, **sizes))
 
@@ -50,7 +50,7 @@ def recurrent(task):
     vocab = [tokenizer.vocab_size for tokenizer in task.tokenizers]
 
     def sized(d_model):
-        options = {"d_embed": D_EMBED, "d_model": d_model, "attention": "additive", "dropout": DROPOUT}
+        options = {"d_embed": D_EMBED, "d_model": d_model, "attention": "additive", "dropout": task.dropout}
         return Recurrent(RecurrentConfig(*vocab, **options))
 
     with torch.device("meta"):
@@ -200,10 +200,10 @@ def main():
                     run(task, model, seed)
     if all(len(lines("run", task, model)) == len(SEEDS) for task in TASKS.values() for model in MODELS):
         setting = {"d_model": D_MODEL, "heads": HEADS, "layers": LAYERS, "d_mlp": D_MLP, "d_embed": D_EMBED}
-        setting |= {"rates": RATES, "seeds": SEEDS, "warmup": WARMUP, "dropout": DROPOUT}
+        setting |= {"rates": RATES, "seeds": SEEDS, "warmup": WARMUP}
         for task in TASKS.values():
             search(task)
-        tasks = {name: {"steps": task.steps, "batch": task.batch, **summary(task)} for name, task in TASKS.items()}
+        tasks = {name: {**asdict(task), **summary(task)} for name, task in TASKS.items()}
         save("translation", {"setting": setting, "tasks": tasks})
 
 

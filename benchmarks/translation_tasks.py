@@ -26,6 +26,7 @@ class Task:
     batch: int
     longest: int  # of the output, in tokens
     tested: int = 1  # take every so many-th pair of the test part
+    dropout: float = 0.1
     merged: int = 0  # the size of the vocabularies of byte pairs; without it, letters and phonemes
 
     @cached_property
@@ -130,5 +131,7 @@ TASKS = {
         24,
         tested=20,
     ),
-    "emoji": Task("emoji", "emoji_translation", "chrf", "emoji_names", ("en", "es"), 700, 150, 64, 24, merged=1000),
+    "emoji": Task(
+        "emoji", "emoji_translation", "chrf", "emoji_names", ("en", "es"), 500, 100, 64, 24, dropout=0.3, merged=1000
+    ),
 }
