@@ -4,12 +4,17 @@ from importlib import import_module
 
 from mha.analysis import patterns
 
-__all__ = ["capture", "patterns", "without_heads"]
+__all__ = ["capture", "follow_stream", "patterns", "stream_sizes", "without_heads"]
 
-_NEEDS_TORCH = {"capture": "recording", "without_heads": "ablation"}  # measurements on arrays do not
+_LATER = {
+    "capture": "recording",
+    "follow_stream": "stream",
+    "stream_sizes": "stream",
+    "without_heads": "ablation",
+}  # some need torch, which measurements on arrays do not
 
 
 def __getattr__(name):
-    if name in _NEEDS_TORCH:
-        return getattr(import_module(f"mha.analysis.{_NEEDS_TORCH[name]}"), name)
+    if name in _LATER:
+        return getattr(import_module(f"mha.analysis.{_LATER[name]}"), name)
     raise AttributeError(f"module 'mha.analysis' has no attribute {name!r}")
