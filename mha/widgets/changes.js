@@ -1,7 +1,7 @@
 import { canvas, fill, label, mount, number, shorten, slider, tag } from "./common.js";
 
-const [WIDTH, HEIGHT, LEFT, RIGHT, TALL] = [430, 396, 10, 420, 96];
-const BASES = { encoder: 150, decoder: 318 };
+const [WIDTH, HEIGHT, LEFT, RIGHT, TALL] = [430, 390, 10, 420, 96];
+const BASES = { encoder: 140, decoder: 328 };
 const FULL = 150; // percent; a higher bar is cut
 const OWN = "#c8553d";
 

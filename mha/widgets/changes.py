@@ -9,9 +9,9 @@ from mha.text import say
 from mha.widgets.base import Widget, checked_tokens, data, module_source, setting, stored
 from mha.widgets.svg import canvas, label, number, shorten, tag
 
-WIDTH, HEIGHT, LEFT, RIGHT, TALL = 430, 396, 10, 420, 96
+WIDTH, HEIGHT, LEFT, RIGHT, TALL = 430, 390, 10, 420, 96
 FULL = 150  # percent; a higher bar is cut
-BASES = {"encoder": 150, "decoder": 318}
+BASES = {"encoder": 140, "decoder": 328}
 OWN = "#c8553d"
 
 
