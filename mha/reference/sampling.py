@@ -25,7 +25,7 @@ def next_token_probabilities(
     check_sampling(temperature, top_k, top_p, min_p)
     logits = shapes.float64("logits", logits)
     if temperature == 0:
-        return np.eye(logits.shape[-1])[logits.argmax(-1)]
+        return (np.arange(logits.shape[-1]) == logits.argmax(-1)[..., None]).astype(float)
     logits = logits / temperature
     for cut, value in ((keep_top_k, top_k), (keep_top_p, top_p), (keep_min_p, min_p)):
         logits = logits if value is None else cut(logits, value)
