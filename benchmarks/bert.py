@@ -7,8 +7,8 @@ stretch; so do counts of one character, of pairs and of both neighbours. Pairs: 
 also asked if the second piece follows the first or is from elsewhere in the book; and cosines of the real MiniLM are
 asked which of two sentences is the next (python -m mha.data fetch minilm).
 
-Weights begin larger than BERT's, as the models are narrow, and positions as sinusoids: with BERT's own start the masked
-models stay at the unigram entropy for as long as is trained here. The learning rate of both ways of reading is tuned on
+Weights begin larger than BERT's, as the models are narrow, and positions as sinusoids; what a masked model does from
+BERT's own start is trained apart. The learning rate of both ways of reading is tuned on
 the same grid, by the training loss of shorter runs. Small is meant: two layers, 64 wide.
 
 Each run adds a line to the log, and what is there is not run again; without a log, the whole takes about 5 minutes on
@@ -57,18 +57,21 @@ def characters():
     return train_ids, held_out, tokenizer.vocab_size + 1
 
 
-def model_of(ids, vocab_size, length, seed):
-    """Return a model whose weights keep the size of what they read, whose positions begin as sinusoids and whose
-    guesses begin as the frequencies of the tokens."""
+def model_of(ids, vocab_size, length, seed, *, as_bert=False):
+    """Return a model whose guesses begin as the frequencies of the tokens.
+
+    Its matrices keep the size of what they read and its positions begin as sinusoids, unless it is to start `as_bert`.
+    """
     torch.manual_seed(seed)
     config = BertConfig(vocab_size, 2, length, LAYERS, D_MODEL, HEADS, 4 * D_MODEL, norm_eps=1e-5)
     model = BertForPreTraining(config)
     with torch.no_grad():
+        model.word_bias.copy_(frequencies(ids, vocab_size).log())
+        if as_bert:
+            return model
         for weight in (p for p in model.bert.blocks.parameters() if p.ndim == 2):
             weight.normal_(0, weight.shape[1] ** -0.5)
-        table = model.bert.positions.weight
-        table.copy_(0.03 * sinusoidal(torch.arange(length), D_MODEL))
-        model.word_bias.copy_(frequencies(ids, vocab_size).log())
+        model.bert.positions.weight.copy_(0.03 * sinusoidal(torch.arange(length), D_MODEL))
     return model
 
 
@@ -275,6 +278,19 @@ def run_gap(kind, seed, log, data):
     keep(log, key | about | {"curve": curve} | by_place)
 
 
+def run_start(seed, log, data):
+    """Train one masked model from weights drawn as BERT draws them."""
+    key = {"kind": "start", "seed": seed}
+    if known(log, **key):
+        return
+    ids, held_out, vocab_size = data
+    rate = tuned("both", log, data)
+    model = model_of(ids, vocab_size, LENGTH, seed, as_bert=True)
+    curve = trained(model, seed, *gapped(ids, vocab_size, RULES["both"]), rate, STEPS)
+    loss = float(gap_losses(model, held_out, causal=False)[0][LENGTH // 2])
+    keep(log, key | {"rate": rate, "curve": curve, "loss": round(loss, 4)})
+
+
 def run_pairs(seed, log, data):
     """Train one model on both objectives of BERT."""
     key = {"kind": "pairs", "seed": seed}
@@ -306,6 +322,10 @@ def summary(lines):
             over_seeds(values)["mean"] for values in zip(*(run["curve"] for run in runs), strict=True)
         ]
         table[kind] |= {name: runs[0][name] for name in ("rate", "parameters")}
+    runs = [line for line in lines if line["kind"] == "start"]
+    table["as_bert"] = {"loss": over_seeds([run["loss"] for run in runs])}
+    curves = zip(*(run["curve"] for run in runs), strict=True)
+    table["as_bert"]["curve"] = [over_seeds(values)["mean"] for values in curves]
     runs = [line for line in lines if line["kind"] == "pairs"]
     told = {name: over_seeds([run[name] for run in runs]) for name in ("right", "masked_loss", "unigram")}
     others = {line["kind"]: line for line in lines if line["kind"] in ("counts", "cosines")}
@@ -336,6 +356,7 @@ def main():
     for seed in SEEDS:
         for kind in RULES:
             run_gap(kind, seed, LOG, data)
+        run_start(seed, LOG, data)
     data = pair_data()
     for seed in SEEDS:
         run_pairs(seed, LOG, data)
