@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from compare import assert_equal
-from mha.models.decoding import generate
+from mha.models.decoding import beam_search, generate
 from mha.models.recurrent import Recurrent, RecurrentConfig
 
 SIZES = RecurrentConfig(source_vocab=19, target_vocab=23, d_embed=5, d_model=6, window=2)
@@ -167,6 +167,17 @@ def test_generates(attention):
     text = generate(made.given(source, keep=KEEP), begin, 4)
     with torch.no_grad():
         assert_equal(text[:, 1:], made(source, text[:, :-1], source_keep=KEEP).argmax(-1))
+
+
+def test_beams_have_the_scores_of_the_whole():
+    made, (source, _) = model("general"), tokens()
+    beams = beam_search(made.given(source, keep=KEEP), torch.ones(3, 1, dtype=torch.long), 4, width=3)
+    for beam in range(3):
+        text = beams.tokens[:, beam]
+        with torch.no_grad():
+            log_p = made(source, text[:, :-1], source_keep=KEEP).log_softmax(-1)
+        said = log_p.gather(-1, text[:, 1:, None])[..., 0].mean(-1)
+        assert_equal(beams.scores[:, beam], said, atol=1e-12)
 
 
 @pytest.mark.parametrize("attention", FORMS, ids=str)

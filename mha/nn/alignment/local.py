@@ -31,4 +31,5 @@ class CenterPredictor(nn.Module):
         self.combine = nn.Linear(d_hidden, 1, **options)
 
     def forward(self, q, lengths):
+        """Return the centres (…, i)."""
         return predicted_centers(q, self.proj.weight.mT, self.combine.weight[0], lengths)

@@ -78,6 +78,7 @@ class AdditiveScore(nn.Module):
         return self.k_proj(k)
 
     def forward(self, q, keys):
+        """Return the scores (…, i, j)."""
         return _tanh_scores(self.q_proj(q), keys, self.combine.weight[0])
 
 
@@ -89,9 +90,11 @@ class DotScore(nn.Module):
     """Luong's dot score, which has no parameters."""
 
     def keys(self, k):
+        """Return the keys themselves."""
         return k
 
     def forward(self, q, keys):
+        """Return the scores (…, i, j)."""
         return dot_scores(q, keys)
 
 
@@ -103,9 +106,11 @@ class GeneralScore(nn.Module):
         self.k_proj = nn.Linear(d_key, d_query, bias=False, device=device, dtype=dtype)
 
     def keys(self, k):
+        """Return W k, which all steps share."""
         return self.k_proj(k)
 
     def forward(self, q, keys):
+        """Return the scores (…, i, j)."""
         return dot_scores(q, keys)
 
 
