@@ -22,7 +22,7 @@ class Decoder(nn.Module):
 
     def forward(self, tokens, *, mask=None):
         """Return the logits; `mask` hides further keys beside the future ones."""
-        self._check(tokens, tokens.shape[-1])
+        self._check(tokens, Cache())
         x, visible = self.embedded(tokens, places(tokens)), _visible(mask)
         for block in self.blocks:
             x = block(x, mask=visible)
@@ -35,7 +35,7 @@ class Decoder(nn.Module):
         old and new.
         """
         check_caches(caches, self.blocks)
-        self._check(tokens, caches[0].slots_after(tokens.shape[-1]))
+        self._check(tokens, caches[0])
         positions = caches[0].positions(tokens.shape[-1], tokens.device)
         x, visible, longer = self.embedded(tokens, positions), _visible(mask), []
         attention = self.blocks[0].attention
@@ -58,11 +58,11 @@ class Decoder(nn.Module):
         """Return the weights of every head in this very pass: (layers, batch, heads, queries, keys)."""
         return attention_maps(self, tokens, mask=mask)
 
-    def _check(self, tokens, length):
+    def _check(self, tokens, cache):
         check_tokens("tokens", tokens, self.config.vocab_size)
-        most = getattr(self.config, "max_length", None)
+        most = getattr(self.config, "max_length", None)  # none: a Llama's rotation has no last position
         if most is not None:
-            check_length("tokens", length, most)
+            check_length("tokens", cache.slots_after(tokens.shape[-1]), most)
 
 
 def _visible(mask):

@@ -21,7 +21,7 @@ from mha.nn.alignment import (
     general_scores,
     predicted_centers,
 )
-from mha.nn.block import DecoderBlock, DecoderCache, EncoderBlock, FeedForward
+from mha.nn.block import DecoderBlock, DecoderCache, EncoderBlock
 from mha.nn.cache import Cache, cached_attention
 from mha.nn.differential import (
     DifferentialAttention,
@@ -55,6 +55,7 @@ from mha.nn.linear import (
     softmax_features,
     squared_relu,
 )
+from mha.nn.mlp import FeedForward
 from mha.nn.norm import AfterPosition
 from mha.nn.onnx import to_onnx
 from mha.nn.position import (

@@ -3,9 +3,7 @@
 Same meaning as `mha.reference.block`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -13,20 +11,13 @@ from torch import nn
 from torch.nn import functional
 
 from mha import masks
-from mha.integers import count
 from mha.nn import checks, layer_checks, torch_block
 from mha.nn.cache import Cache
 from mha.nn.heads import MultiHeadAttention
+from mha.nn.mlp import FeedForward
 
 __all__ = ["DecoderBlock", "DecoderCache", "EncoderBlock", "FeedForward"]
 
-ACTIVATIONS: dict[str, Callable] = {
-    "relu": functional.relu,
-    "gelu": functional.gelu,
-    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
-    "silu": functional.silu,
-}
-GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}  # what acts on the gate (Shazeer 2020)
 NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
 
@@ -34,45 +25,6 @@ def stream_norm(kind, d_model, eps, *, bias=True, device=None, dtype=None):
     """Return a norm of the stream: "layer" (Ba et al. 2016) or "rms", which has no bias (Zhang and Sennrich 2019)."""
     extra = {"bias": bias} if kind == "layer" else {}
     return NORMS[kind](d_model, eps=eps, device=device, dtype=dtype, **extra)
-
-
-class FeedForward(nn.Module):
-    """Two linear layers with a bend between them, for each token alone: down(activation(up x)).
-
-    "relu", "gelu", "gelu_tanh" and "silu" bend the hidden numbers; "swiglu", "geglu" and "geglu_tanh" multiply them
-    by a gate: down(silu(gate x) · up x) (Shazeer 2020). Dropout acts on the hidden numbers, in training mode only.
-    """
-
-    def __init__(self, d_model, d_mlp, *, activation="relu", bias=True, dropout=0.0, device=None, dtype=None):
-        super().__init__()
-        for name, size in {"d_model": d_model, "d_mlp": d_mlp}.items():
-            count(name, size, least=1)
-        _check_choice("activation", activation, [*ACTIVATIONS, *GATED])
-        layer_checks.check_flags(bias=bias)
-        _check_probability("dropout", dropout)
-        self.activation, self.dropout = activation, dropout
-        options = {"bias": bias, "device": device, "dtype": dtype}
-        self.up = nn.Linear(d_model, d_mlp, **options)
-        self.gate = nn.Linear(d_model, d_mlp, **options) if activation in GATED else None
-        self.down = nn.Linear(d_mlp, d_model, **options)
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        """Draw the weights by Glorot's rule and set the biases to zero."""
-        for linear in filter(None, (self.up, self.gate, self.down)):
-            nn.init.xavier_uniform_(linear.weight)
-            if linear.bias is not None:
-                nn.init.zeros_(linear.bias)
-
-    def forward(self, x: "Float[Tensor, '*b n m']") -> "Float[Tensor, '*b n m']":
-        """Return (batch, length, d_model); no token sees another."""
-        layer_checks.check_input("x", x, self.up)
-        bend = ACTIVATIONS[GATED.get(self.activation, self.activation)]
-        hidden = bend(self.up(x)) if self.gate is None else bend(self.gate(x)) * self.up(x)
-        return self.down(functional.dropout(hidden, self.dropout, self.training))
-
-    def extra_repr(self):
-        return f"activation={self.activation!r}, dropout={self.dropout}"
 
 
 class Block(nn.Module):
@@ -86,10 +38,10 @@ class Block(nn.Module):
     ):  # fmt: skip
         super().__init__()
         layer_checks.check_flags(norm_first=norm_first)
-        _check_choice("norm", norm, NORMS)
+        layer_checks.check_choice("norm", norm, NORMS)
         checks.positive("norm_eps", norm_eps)
-        _check_probability("dropout", dropout)
-        _check_probability("attention_dropout", attention_dropout)
+        layer_checks.check_probability("dropout", dropout)
+        layer_checks.check_probability("attention_dropout", attention_dropout)
         self.norm_first, self.dropout = norm_first, dropout
         shared = {"bias": bias, "device": device, "dtype": dtype}
         attention |= shared | {"dropout": attention_dropout}
@@ -218,13 +170,3 @@ class DecoderCache:
         memory = self.memory.reorder(order)
         keep = None if self.keep is None else self.keep[torch.as_tensor(order, device=self.keep.device)]
         return DecoderCache(self.own.reorder(order), memory, keep)
-
-
-def _check_choice(name, value, known):
-    if value not in known:
-        raise ValueError(f"{name} is {value!r}: expected one of {', '.join(map(repr, known))}")
-
-
-def _check_probability(name, value):
-    if not 0 <= checks.number(name, value) < 1:
-        raise ValueError(f"{name} is {value}: expected 0 ≤ {name} < 1, the probability of dropping a number")

@@ -10,10 +10,12 @@ from mha.nn.rotary import Rotary
 
 __all__ = [
     "check_cache",
+    "check_choice",
     "check_flags",
     "check_input",
     "check_options",
     "check_position",
+    "check_probability",
     "check_sizes",
     "check_unplaced",
     "contexts",
@@ -89,6 +91,18 @@ def check_flags(**flags):
         if not isinstance(value, bool):
             hint = f"; {hints[name]}" if name in hints else ""
             raise TypeError(f"{name} is {value!r}: expected True or False{hint}")
+
+
+def check_choice(name, value, known):
+    """Raise unless an option is one of the known words."""
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}: expected one of {', '.join(map(repr, known))}")
+
+
+def check_probability(name, value):
+    """Raise unless a number of a layer is a probability of dropping."""
+    if not 0 <= checks.number(name, value) < 1:
+        raise ValueError(f"{name} is {value}: expected 0 ≤ {name} < 1, the probability of dropping a number")
 
 
 def check_options(d_head, position, scale, softcap, dropout, core, dtype, *, width="d_head"):

@@ -11,7 +11,7 @@ from mha.reference.alignment import (
     general_scores,
     predicted_centers,
 )
-from mha.reference.block import decoder_block, encoder_block, feed_forward, residual
+from mha.reference.block import decoder_block, encoder_block, residual
 from mha.reference.cache import Cache, cached_attention, gather_pages, paged_attention
 from mha.reference.differential import difference_weight, differential_attention, normed_heads, starting_weight
 from mha.reference.dot_product import Stats, log_sum_exp, softmax
@@ -50,6 +50,7 @@ from mha.reference.linear import (
     squared_relu,
 )
 from mha.reference.merging import merge
+from mha.reference.mlp import feed_forward
 from mha.reference.norm import layer_norm, rms_norm
 from mha.reference.position import (
     grid_positions,

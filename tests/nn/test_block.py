@@ -9,9 +9,8 @@ from torch import nn
 
 from compare import assert_equal
 from mha import masks
-from mha.nn import Cache, DecoderBlock, EncoderBlock, FeedForward, Rotary
-from mha.nn.block import ACTIVATIONS, GATED
-from nn.blocks import decoder_in_reference, encoder_in_reference, feed_in_reference, spread
+from mha.nn import Cache, DecoderBlock, EncoderBlock, Rotary
+from nn.blocks import decoder_in_reference, encoder_in_reference, spread
 from nn.layers import draw
 
 BATCH, N, SOURCE, D_MODEL, HEADS, D_MLP = 2, 7, 5, 12, 3, 17
@@ -37,13 +36,6 @@ def decoder(seed=1, **options):
 
 
 X, MEMORY = draw(BATCH, N, D_MODEL), draw(BATCH, SOURCE, D_MODEL, seed=2)
-
-
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("activation", [*ACTIVATIONS, *GATED])
-def test_feed_forward_equals_the_reference(activation, bias):
-    module = spread(FeedForward(D_MODEL, D_MLP, activation=activation, bias=bias))
-    assert_equal(module(4 * X), feed_in_reference(module)(4 * X.numpy()), **EXACT)
 
 
 @kinds
@@ -185,18 +177,10 @@ def test_dropout_acts_before_the_norm_behind():
     assert found.shape == X.shape
 
 
-def test_dropout_of_attention_and_of_hidden_numbers():
+def test_dropout_of_attention():
     block = decoder(attention_dropout=0.25)
     assert (block.attention.dropout, block.cross_attention.dropout, block.dropout) == (0.25, 0.25, 0.0)
     assert block.feed_forward.dropout == 0.0
-    feed = FeedForward(4, 100, activation="relu", dropout=0.5, dtype=torch.float64).train()
-    with torch.no_grad():
-        feed.up.weight.zero_(), feed.up.bias.fill_(1.0), feed.down.weight.fill_(1.0)
-    torch.manual_seed(0)
-    kept = feed(torch.zeros(1, 1, 4, dtype=torch.float64))[0, 0].detach()
-    assert float(kept[0]) % 2 == 0
-    assert 60 < float(kept[0]) < 140
-    assert_equal(feed.eval()(torch.zeros(1, 1, 4, dtype=torch.float64)), torch.full((1, 1, 4), 100.0))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -204,7 +188,7 @@ def test_dropout_of_attention_and_of_hidden_numbers():
 def test_half_precision(options, dtype):
     block = decoder(**options)
     half = copy.deepcopy(block).to(dtype)
-    out, expected = half(X.to(dtype), MEMORY.to(dtype)), block(X, MEMORY)
+    out, expected = half(X.to(dtype), MEMORY.to(dtype)).detach(), block(X, MEMORY).detach()
     assert out.dtype is dtype
     spacing = torch.finfo(dtype).eps  # each of about ten roundings moves the stream by half of it, relative to its size
     assert_equal(out.double(), expected, atol=20 * spacing * float(expected.abs().max()))
@@ -252,12 +236,6 @@ def test_export():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: FeedForward(12, 0), ValueError, "d_mlp is 0: expected at least 1"),
-        (lambda: FeedForward(12, 17, activation="tanh"), ValueError, r"activation is 'tanh': expected one of 'relu'"),
-        (lambda: FeedForward(12, 17, dropout=1.0), ValueError, r"dropout is 1.0: expected 0 ≤ dropout < 1"),
-        (lambda: FeedForward(12, 17, bias=1), TypeError, "bias is 1: expected True or False"),
-        (lambda: FeedForward(12, 17)(X[..., :11].float()), ValueError, r"x has shape \(2, 7, 11\): expected"),
-        (lambda: FeedForward(12, 17)(X), TypeError, "x has dtype torch.float64: expected torch.float32"),
         (lambda: EncoderBlock(12, 5, 17), ValueError, r"d_model is 12 .*5|12.*5 heads"),
         (lambda: EncoderBlock(12, 3, 17, norm="batch"), ValueError, "norm is 'batch': expected one of 'layer', 'rms'"),
         (lambda: EncoderBlock(12, 3, 17, norm_first=1), TypeError, "norm_first is 1: expected True or False"),
