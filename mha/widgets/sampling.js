@@ -1,11 +1,10 @@
-import { canvas, fill, label, mount, range, select, slider, stops, sum, tag } from "./common.js";
+import { canvas, fill, label, mount, range, select, shorten, slider, stops, sum, tag } from "./common.js";
 
 const [WIDTH, ROW, TOP] = [430, 23, 46];
 const [LEFT, RIGHT, SHOWN] = [108, 368, 12];
-const OWN = "#c8553d";
-const OUTLINE = { fill: "none", stroke: OWN, "stroke-width": 1.5 };
+const PALE = { fill: "#c8553d", "fill-opacity": 0.4 };
 
-const percent = (share) => (0 < share && share < 0.0005 ? "<0.1" : (100 * share).toFixed(1));
+const inPercent = (share) => (0 < share && share < 0.0005 ? "<0.1" : (100 * share).toFixed(1));
 
 // Each logit stands for `counts` equal tokens; probabilities are those of one of them.
 function weigh(logits, counts, temperature) {
@@ -52,25 +51,26 @@ export function compute(state) {
 export function sentence(state) {
   const { left, after, entropy } = compute(state);
   return fill(state.words.sentence, {
+    prompt: state.prompts[state.prompt],
     temperature: state.temperature.toFixed(1),
     left,
     all: sum(state.counts),
-    token: state.tokens[state.prompt][0],
-    share: percent(after[0]),
+    token: state.candidates[state.prompt][0],
+    share: inPercent(after[0]),
     entropy: entropy.toFixed(2),
   });
 }
 
-export const alt = (state) => `${fill(state.words.settings, { prompt: state.prompts[state.prompt] })} ${sentence(state)}`;
+export const alt = (state) => `${state.words.settings} ${sentence(state)}`;
 
 export function picture(state) {
-  const { words, tokens, prompt } = state;
+  const { words, candidates, prompt } = state;
   const { before, after } = compute(state);
-  const names = [...tokens[prompt].slice(0, SHOWN), words.others];
+  const names = [...candidates[prompt].slice(0, SHOWN), words.others];
   const key = [
     tag("rect", { x: LEFT, y: 12, width: 14, height: 11, class: "w" }),
     label(LEFT + 20, 22, words.after),
-    tag("rect", { x: LEFT + 130, y: 12, width: 14, height: 11, ...OUTLINE }),
+    tag("rect", { x: LEFT + 130, y: 12, width: 14, height: 11, ...PALE }),
     label(LEFT + 150, 22, words.before),
   ];
   const rows = names.map((name, n) => row(n, name, before[n], after[n]));
@@ -82,23 +82,23 @@ function row(n, name, before, after) {
   const there = after > 0 ? {} : { "fill-opacity": 0.45 };
   return [
     label(LEFT - 8, y + 13, name, { "text-anchor": "end", ...there }),
-    tag("rect", { x: LEFT, y: y + 2, width: full * after, height: 15, class: "w" }),
-    tag("rect", { x: LEFT, y: y + 2, width: full * before, height: 15, ...OUTLINE }),
-    label(WIDTH - 8, y + 13, `${percent(after)} %`, { "text-anchor": "end", ...there }),
+    tag("rect", { x: LEFT, y: y + 1, width: full * before, height: 17, ...PALE }),
+    tag("rect", { x: LEFT, y: y + 4, width: full * after, height: 11, class: "w" }),
+    label(WIDTH - 8, y + 13, `${inPercent(after)} %`, { "text-anchor": "end", ...there }),
   ].join("");
 }
 
 function render({ model, el }) {
-  const [words, prompts, tokens] = ["words", "prompts", "tokens"].map((key) => model.get(key));
-  const kept = [...range(tokens[0].length).map((k) => k + 1), 0];
+  const [words, prompts, candidates] = ["words", "prompts", "candidates"].map((key) => model.get(key));
+  const kept = [...range(candidates[0].length).map((k) => k + 1), 0];
   const share = (name, min, max, step) =>
     slider(model, name, { text: words[`${name}_control`], min, max, step, value: (state) => state[name].toFixed(2) });
   return mount(
     { model, el },
     {
       settings: ["prompt", "temperature", "top_k", "top_p", "min_p"],
-      data: ["prompts", "tokens", "logits", "counts"],
-      first: [select(model, "prompt", { text: words.prompt_control, options: prompts.map((text, i) => [i, `${text} …`]) })],
+      data: ["prompts", "candidates", "logits", "counts"],
+      first: [select(model, "prompt", { text: words.prompt_control, options: prompts.map((text, i) => [i, shorten(text, 34)]) })],
       controls: [
         slider(model, "temperature", { text: words.temperature_control, min: 0, max: 2, step: 0.1, value: (state) => state.temperature.toFixed(1) }),
         stops(model, "top_k", {

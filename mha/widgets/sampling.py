@@ -12,7 +12,7 @@ from mha.widgets.svg import canvas, label, tag
 WIDTH, ROW, TOP = 430, 23, 46
 LEFT, RIGHT, SHOWN = 108, 368, 12
 LIMITS = {"temperature": (0, 2), "top_p": (0.05, 1), "min_p": (0, 0.5)}
-OWN = "#c8553d"
+PALE = {"fill": "#c8553d", "fill-opacity": 0.4}
 
 
 def percent(share):
@@ -29,7 +29,7 @@ class Sampling(Widget):
 
     _esm = module_source("sampling")
     prompts = data(traitlets.List(traitlets.Unicode()))
-    tokens = data(traitlets.List(traitlets.List(traitlets.Unicode())))
+    candidates = data(traitlets.List(traitlets.List(traitlets.Unicode())))
     logits = data(traitlets.List(traitlets.List(traitlets.Float())))  # of the tokens, and then of one token a group
     counts = data(traitlets.List(traitlets.Int()))  # how many tokens each logit stands for
     prompt = setting(traitlets.Int())
@@ -44,7 +44,7 @@ class Sampling(Widget):
         prompts, named = list(found.about["prompts"]), found["logits"].shape[-1]
         super().__init__(
             prompts=prompts,
-            tokens=np.reshape(found.tokens, (len(prompts), named)).tolist(),
+            candidates=np.reshape(found.tokens, (len(prompts), named)).tolist(),
             logits=stored(logits, "logits", (len(prompts), "tokens")),
             counts=[1] * named + found["group_counts"].tolist(),
             prompt=prompt,
@@ -57,7 +57,7 @@ class Sampling(Widget):
         )
 
     def limits(self):
-        return {"prompt": (0, len(self.prompts) - 1), "top_k": (0, len(self.tokens[0]))} | LIMITS
+        return {"prompt": (0, len(self.prompts) - 1), "top_k": (0, len(self.candidates[0]))} | LIMITS
 
     @traitlets.validate("prompt", "temperature", "top_k", "top_p", "min_p")
     def _within_limits(self, proposal):
@@ -80,25 +80,26 @@ class Sampling(Widget):
         found = self.compute()
         return say(
             "widgets.sampling.sentence",
+            prompt=self.prompts[self.prompt],
             temperature=f"{self.temperature:.1f}",
             left=found["left"],
             all=sum(self.counts),
-            token=self.tokens[self.prompt][0],
+            token=self.candidates[self.prompt][0],
             share=percent(found["after"][0]),
             entropy=f"{found['entropy']:.2f}",
         )
 
     def alt(self):
-        return f"{say('widgets.sampling.settings', prompt=self.prompts[self.prompt])} {self.sentence()}"
+        return f"{say('widgets.sampling.settings')} {self.sentence()}"
 
     def picture(self):
         found = self.compute()
-        names = [*self.tokens[self.prompt][:SHOWN], self.words["others"]]
+        names = [*self.candidates[self.prompt][:SHOWN], self.words["others"]]
         rows = zip(names, found["before"], found["after"], strict=True)
         key = [
             tag("rect", {"x": LEFT, "y": 12, "width": 14, "height": 11, "class": "w"}),
             label(LEFT + 20, 22, self.words["after"]),
-            tag("rect", {"x": LEFT + 130, "y": 12, "width": 14, "height": 11, **_outline()}),
+            tag("rect", {"x": LEFT + 130, "y": 12, "width": 14, "height": 11, **PALE}),
             label(LEFT + 150, 22, self.words["before"]),
         ]
         return canvas(WIDTH, TOP + ROW * len(names), "".join([*key, *(_row(n, *row) for n, row in enumerate(rows))]))
@@ -108,19 +109,15 @@ def _shown(probabilities):
     return np.append(probabilities[:SHOWN], probabilities[SHOWN:].sum())
 
 
-def _outline():
-    return {"fill": "none", "stroke": OWN, "stroke-width": 1.5}
-
-
 def _row(n, name, before, after):
-    """Draw one token: how probable it is after the cuts, and around it the outline of how probable it was before."""
+    """Draw one token: how probable it is after the cuts, on the paler bar of how probable it was before."""
     y, full = TOP + ROW * n, RIGHT - LEFT
     there = {} if after > 0 else {"fill-opacity": 0.45}
     return "".join(
         [
             label(LEFT - 8, y + 13, name, {"text-anchor": "end", **there}),
-            tag("rect", {"x": LEFT, "y": y + 2, "width": full * after, "height": 15, "class": "w"}),
-            tag("rect", {"x": LEFT, "y": y + 2, "width": full * before, "height": 15, **_outline()}),
+            tag("rect", {"x": LEFT, "y": y + 1, "width": full * before, "height": 17, **PALE}),
+            tag("rect", {"x": LEFT, "y": y + 4, "width": full * after, "height": 11, "class": "w"}),
             label(WIDTH - 8, y + 13, f"{percent(after)} %", {"text-anchor": "end", **there}),
         ]
     )

@@ -22,6 +22,7 @@ from mha.widgets import (
     Masks,
     Phases,
     Rounding,
+    Sampling,
     Slopes,
     Tiles,
 )
@@ -85,6 +86,7 @@ def widgets():
         Phases(q[0, :2].ravel(), k[0, :2].ravel(), position=5),
         Slopes(num_heads=6, head=4),
         Alignments(TOKENS, TOKENS[::-1], reference.attention_weights(q[:3], k[:3])[:, ::-1], ["a", "b", "c"], step=2),
+        Sampling(temperature=1.5, top_p=0.8),
     ]
 
 

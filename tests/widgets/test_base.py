@@ -12,10 +12,14 @@ import numpy as np
 import pytest
 from traitlets import TraitError
 
+from mha.analysis.stream import stream_sizes
 from mha.masks import causal
 from mha.reference import attention_weights
 from mha.text import template
 from mha.widgets import (
+    Alignments,
+    Block,
+    Changes,
     Cost,
     DotProduct,
     Features,
@@ -26,6 +30,7 @@ from mha.widgets import (
     Masks,
     Phases,
     Rounding,
+    Sampling,
     Slopes,
     Tiles,
 )
@@ -34,6 +39,11 @@ from mha.widgets.base import HERE, module_source
 TOKENS = ["[CLS]", "ships", "<sail>", "'at'", '"sea"', "&"]
 Q, K = np.random.default_rng(7).normal(size=(2, 3, 6, 8))
 WIDGETS = [
+    Alignments(TOKENS, TOKENS, attention_weights(Q, K), ["a", "b", "c"], name="fig-m"),
+    Block({"a": ("pre", TOKENS, stream_sizes(Q, K[:2]))}, name="fig-n"),
+    Changes(
+        TOKENS, TOKENS, np.ones((1, 6, 8)), np.ones((1, 6, 7)), encoder_layers=[1], decoder_layers=[1], name="fig-o"
+    ),
     Cost("smollm2-135m", name="fig-d"),
     DotProduct(TOKENS, Q[0], K[0], name="fig-a"),
     Features(Q[0], K[0], name="fig-j"),
@@ -44,6 +54,7 @@ WIDGETS = [
     Masks(name="fig-i"),
     Phases(Q.ravel()[:64], K.ravel()[:64], name="fig-k"),
     Rounding(exponent=-4, thousandths=600, name="fig-f"),
+    Sampling(name="fig-p"),
     Slopes(name="fig-l"),
     Tiles(name="fig-h"),
 ]

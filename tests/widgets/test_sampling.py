@@ -64,8 +64,9 @@ def test_numbers_are_those_of_the_model():
 
 def test_alt_says_settings_and_finding():
     assert Sampling(temperature=0).alt() == (
-        "The next token of SmolLM2 after “The capital of France is”. At temperature 0.0, the next token is drawn "
-        "among 1 of 49152. The first one, “␣Paris”, has 100.0 % of the probability; the entropy of the draw is 0.00 nats."
+        "The next token of SmolLM2, the 12 most probable ones and all others together. After “The capital of France is "
+        "…”, at temperature 0.0, the next token is drawn among 1 of 49152. The first one, “␣Paris”, has 100.0 % of the "
+        "probability; the entropy of the draw is 0.00 nats."
     )
 
 
