@@ -11,7 +11,7 @@ from mha.models.ibm1 import fit
 
 HOUSE = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]  # Knight (1999)
 PAIRS = [(source.split(), target.split()) for source, target in HOUSE]
-UNEQUAL = [(["a", "b", "a"], ["x"]), (["b"], ["x", "y", "z"]), ([], ["z"]), (["c"], [])]
+UNEQUAL = [(["a", "b", "a"], ["x", "y", "x"]), (["b"], ["x", "y", "z"]), ([], ["z"]), (["c"], [])]
 
 
 def enumerated(pairs, iterations):
