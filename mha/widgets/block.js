@@ -45,9 +45,9 @@ export function compute(state) {
 
 export function sentence(state) {
   const [found, model, words] = [compute(state), state.models[state.model], state.words];
-  const steps = KINDS.map((kind, k) =>
+  const steps = KINDS.map((_, k) =>
     fill(words.step, {
-      kind: words[`told_${kind}`],
+      kind: [words.told_attention, words.told_feed_forward][k],
       added: amount(found.added[k]),
       before: amount(found.before[k]),
       turn: whole(found.turn[k]),
@@ -68,7 +68,7 @@ export function picture(state) {
 
 function head({ models, model, words }, { block }) {
   const title = fill(words.title, { block, last: blocksOf(models[model]) - 1 });
-  return label(EDGE, 16, title, { "font-weight": "700" }) + label(EDGE + BREADTH, 16, words[models[model].order], { ...end, ...muted });
+  return label(EDGE, 16, title, { "font-weight": "700" }) + label(EDGE + BREADTH, 16, { pre: words.pre, post: words.post }[models[model].order], { ...end, ...muted });
 }
 
 function panel({ models, model, words }, found, k) {
@@ -91,7 +91,7 @@ function panel({ models, model, words }, found, k) {
     return label(x, y, name, muted) + label(x + PANEL, y, value, ink ? { ...end, fill: ink } : end);
   });
   return [
-    label(x, 40, words[KINDS[k]], { "font-weight": "700" }),
+    label(x, 40, [words.attention, words.feed_forward][k], { "font-weight": "700" }),
     arrow(origin, BASE, tip, BASE, "currentColor"),
     arrow(tip, BASE, endX, endY, RED),
     arrow(origin, BASE, endX, endY, BLUE),
