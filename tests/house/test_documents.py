@@ -26,7 +26,7 @@ def validate(schema: str, *paths) -> subprocess.CompletedProcess:
 
 def test_the_examples_of_the_readme_run(capsys):
     examples = re.findall(r"```python\n(.*?)```", read("README.md"), re.S)
-    assert len(examples) == 4
+    assert len(examples) == 5
     names = {}
     for example in examples:
         exec(compile(example, "README.md", "exec"), names)
@@ -35,6 +35,7 @@ def test_the_examples_of_the_readme_run(capsys):
     assert "tensor(True)" in shown, "a cached row is the row of the whole"
     assert "9 > 7" in shown, "the mask explains itself by the numbers"
     assert "torch.Size([1, 12, 256]) frozenset" in shown, "an approximation serves as the core of the layer"
+    assert re.search(r"^Call me Ishm.{20}$", shown, re.M | re.S), "a model trained for 30 steps writes on"
     assert re.search(r"^attention: \d+ holds, \d+ unsupported$", shown, re.M), "and no case fails"
 
 
