@@ -2,9 +2,9 @@
 
 from importlib import import_module
 
-from mha.analysis import patterns
+from mha.analysis import metrics, patterns
 
-__all__ = ["capture", "follow_stream", "patterns", "stream_sizes", "without_heads"]
+__all__ = ["capture", "follow_stream", "metrics", "patterns", "stream_sizes", "without_heads"]
 
 _LATER = {
     "capture": "recording",
