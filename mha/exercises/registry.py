@@ -20,6 +20,7 @@ CHAPTERS = (
     "transformer",
     "translation",
     "generation",
+    "bert",
     "flash",
     "kernels",
     "mixed_precision",

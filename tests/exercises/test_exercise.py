@@ -15,6 +15,10 @@ MISTAKES = [(exercise, name) for exercise in EXERCISES.values() for name in exer
 
 # For each property, an answer that is no known mistake and fails there first.
 BREAKS = {
+    ("bert-1", "not-chosen-stay"): lambda tokens, *draws: tokens + 1,
+    ("bert-2", "not-negative"): lambda *given: -1 - EXERCISES["bert-2"].solve(*given),
+    ("bert-3", "own-output"): lambda *given: EXERCISES["bert-3"].solve(*given) & False,
+    ("bert-4", "padding-is-not-read"): lambda *given: EXERCISES["bert-4"].solve(*given) + 7,
     ("transformer-1", "centred"): lambda *given: EXERCISES["transformer-1"].solve(*given) + 1,
     ("transformer-4", "sees-itself"): lambda *given: EXERCISES["transformer-4"].solve(*given) & False,
     ("first-look-1", "is-share"): lambda weights: weights.sum((-2, -1)) + 1,
