@@ -118,6 +118,13 @@ def test_a_shorter_cache_forgets_the_rows_behind():
     assert_equal(cache.positions(2), [7, 8])
 
 
+def test_a_position_scheme_acts_among_the_tokens_alone():
+    block = decoder(position=Rotary())
+    assert isinstance(block.attention.position, Rotary)
+    assert block.cross_attention.position is None
+    assert_equal(block(X, MEMORY.flip(1)), block(X, MEMORY), **EXACT, label="a memory is a set to it")
+
+
 def test_the_memory_is_projected_once():
     block, seen = decoder(), []
     for linear in (block.cross_attention.k_proj, block.cross_attention.v_proj):
