@@ -40,7 +40,7 @@ def sink_score(weights: "Float[Array, '*b i j']") -> "Float[Array, '*b']":
 def attention_distance(weights: "Float[Array, '*b i j']") -> "Float[Array, '*b']":
     """Return how far back or ahead a head looks on average, in tokens.   Book: {eq}`attention-distance`.
 
-    The distance |i − j| is averaged with the weights of row i, each row divided by its sum first, and then over the
+    The distance of i and j is averaged with the weights of row i, each row divided by its sum first, and then over the
     rows; rows that see no key are left out, and a map without any other row gives 0. A causal head that spreads its
     weights evenly has (n − 1)/4. Without a sink: `attention_distance(weights[..., 1:, 1:])`. Of the heads of a GPT
     Vig and Belinkov (2019), of a ViT Dosovitskiy et al. (2021).
