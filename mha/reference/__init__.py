@@ -100,6 +100,7 @@ from mha.reference.rotary import (
     yarn_gain,
 )
 from mha.reference.rounded import Stages, rounded_attention
+from mha.reference.sampling import draw_tokens, keep_min_p, keep_top_k, keep_top_p, next_token_probabilities
 from mha.reference.sigmoid import sigmoid_attention, sigmoid_weights
 from mha.reference.sparse import longformer_attention, window_attention, window_slots
 from mha.reference.sparse.block_selection import block_selection_attention, chosen_blocks, pooled_blocks
@@ -158,6 +159,7 @@ __all__ = [
     "differential_attention",
     "disentangled_bias",
     "dot_scores",
+    "draw_tokens",
     "dynamic_factor",
     "elu_plus_one",
     "encoder_block",
@@ -180,6 +182,9 @@ __all__ = [
     "interpolated_frequencies",
     "iterative_pseudo_inverse",
     "join_heads",
+    "keep_min_p",
+    "keep_top_k",
+    "keep_top_p",
     "latent_attention",
     "layer_norm",
     "learned_positions",
@@ -192,6 +197,7 @@ __all__ = [
     "merge",
     "moved_centroids",
     "multi_head_attention",
+    "next_token_probabilities",
     "normed_heads",
     "ntk_frequencies",
     "online_softmax",

@@ -61,7 +61,7 @@ def keep_min_p(logits: "Float[Array, '*b vocabulary']", min_p) -> "Float[Array, 
     return np.where(probabilities < min_p * probabilities.max(-1, keepdims=True), -np.inf, logits)
 
 
-def draw(probabilities: "Float[Array, '*b vocabulary']", uniform: "Float[Array, '*b']") -> "Int[Array, '*b']":
+def draw_tokens(probabilities: "Float[Array, '*b vocabulary']", uniform: "Float[Array, '*b']") -> "Int[Array, '*b']":
     """Return the token of each row at which the probabilities so far exceed the part `uniform` of all, in [0, 1)."""
     sums = probabilities.cumsum(-1)
     return (sums <= np.asarray(uniform)[..., None] * sums[..., -1:]).sum(-1)

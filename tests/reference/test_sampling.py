@@ -1,10 +1,10 @@
-"""The next token's probabilities against transformers' logits processors, and by hand."""
+"""The next token's probabilities ({eq}`next-token`, {eq}`nucleus`) against transformers' processors, and by hand."""
 
 import numpy as np
 import pytest
 
 from compare import assert_equal
-from mha.reference.sampling import draw, keep_min_p, keep_top_k, keep_top_p, next_token_probabilities
+from mha.reference.sampling import draw_tokens, keep_min_p, keep_top_k, keep_top_p, next_token_probabilities
 
 LOGITS = 3 * np.random.default_rng(7).standard_normal((5, 53))
 OPTIONS = [
@@ -103,12 +103,12 @@ def test_axes_in_front():
 def test_a_draw_by_hand():
     p = np.array([0.25, 0.0, 0.5, 0.25, 0.0])
     uniform = [0.0, 0.24, 0.25, 0.74, 0.75, np.nextafter(1.0, 0.0)]
-    assert_equal(draw(np.tile(p, (6, 1)), uniform), [0, 0, 2, 2, 3, 3])
+    assert_equal(draw_tokens(np.tile(p, (6, 1)), uniform), [0, 0, 2, 2, 3, 3])
 
 
 def test_draws_share_out_as_the_probabilities_do():
     p = next_token_probabilities(LOGITS[0], top_k=9)
-    tokens = draw(np.tile(p, (10_000, 1)), (np.arange(10_000) + 0.5) / 10_000)
+    tokens = draw_tokens(np.tile(p, (10_000, 1)), (np.arange(10_000) + 0.5) / 10_000)
     assert_equal(np.bincount(tokens, minlength=53) / 10_000, p, atol=1.01e-4)
 
 
@@ -117,4 +117,4 @@ def test_a_draw_never_takes_what_is_left_out():
     for _ in range(200):
         p = next_token_probabilities(3 * rng.standard_normal(17), top_k=3)
         ends = np.append(p.cumsum(), [0.0, np.nextafter(1.0, 0.0)]).clip(0, np.nextafter(1.0, 0.0))
-        assert (p[draw(np.tile(p, (19, 1)), ends)] > 0).all()
+        assert (p[draw_tokens(np.tile(p, (19, 1)), ends)] > 0).all()

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from mha.integers import count
-from mha.reference.sampling import check_sampling, draw, next_token_probabilities
+from mha.reference.sampling import check_sampling, draw_tokens, next_token_probabilities
 
 __all__ = ["Sampling"]
 
@@ -39,7 +39,7 @@ class Sampling:
         random = np.random.default_rng(self.seed)
 
         def next_tokens(logits):
-            tokens = draw(self.probabilities(logits), random.random(len(logits)))
+            tokens = draw_tokens(self.probabilities(logits), random.random(len(logits)))
             return torch.from_numpy(tokens).to(logits.device)
 
         return next_tokens
