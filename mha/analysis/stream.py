@@ -45,8 +45,6 @@ def follow_stream(model, *inputs, **options) -> Stream:
 
     The model is to be in evaluation mode: dropout would come between what a layer finds and what is added.
     """
-    import torch
-
     from mha.nn.block import EncoderBlock
 
     blocks = [part for part in model.modules() if isinstance(part, EncoderBlock)]
@@ -55,22 +53,26 @@ def follow_stream(model, *inputs, **options) -> Stream:
     states, added, hooks, found = [], [], [], {}
 
     def watch(name):
-        return lambda part, given, output: found.update({name: output})
+        return lambda part, given, output: found.update({name: _array(output)})
 
     def close(block, given, output):
-        middle = given[0] + found["attention"] if block.norm_first else found["attention_norm"]
-        states.extend([given[0], middle])
+        start = _array(given[0])
+        middle = start + found["attention"] if block.norm_first else found["attention_norm"]
+        states.extend([start, middle])
         added.extend([found["attention"], found["feed_forward"]])
-        found["last"] = output
+        found["last"] = _array(output)
 
     for block in blocks:
         names = "attention", "attention_norm", "feed_forward"
         hooks += [getattr(block, name).register_forward_hook(watch(name)) for name in names]
         hooks.append(block.register_forward_hook(close))
     try:
-        with torch.no_grad():
-            model(*inputs, **options)
+        model(*inputs, **options)
     finally:
         for hook in hooks:
             hook.remove()
-    return Stream(*(torch.stack(rows).double().cpu().numpy() for rows in ([*states, found["last"]], added)))
+    return Stream(np.stack([*states, found["last"]]), np.stack(added))
+
+
+def _array(x):
+    return x.detach().double().cpu().numpy()

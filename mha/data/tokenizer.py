@@ -8,10 +8,10 @@ from typing import Any
 from mha.data.reading import read_text
 from mha.data.unavailable import missing_package
 from mha.integers import integer
+from mha.vocabulary import BOS, EOS, PAD
 
 __all__ = ["BOS", "EOS", "PAD", "BPETokenizer", "CharacterTokenizer", "padded", "train_bpe"]
 
-PAD, BOS, EOS = 0, 1, 2  # padding, beginning of sequence, end of sequence: the first numbers of every vocabulary
 SPECIAL = ("<pad>", "<bos>", "<eos>")
 
 

@@ -2,10 +2,11 @@
 
 import torch
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
-from mha.data.tokenizer import BOS, EOS, PAD, padded
 from mha.integers import count
 from mha.models.decoding import beam_search, generate
+from mha.vocabulary import BOS, EOS, PAD
 
 __all__ = ["translate", "translation_loss"]
 
@@ -32,8 +33,8 @@ def translate(model, sources, longest, *, width=1, length_penalty=1.0) -> list[l
     width = count("width", width, 1)
     if not sources:
         return []
-    tokens, keep = padded(sources)
-    given, start = model.given(tokens, keep=keep), torch.full((len(tokens), 1), BOS)
+    tokens = pad_sequence([torch.tensor(row, dtype=torch.long) for row in sources], batch_first=True, padding_value=PAD)
+    given, start = model.given(tokens, keep=tokens != PAD), torch.full((len(tokens), 1), BOS)
     if width == 1:
         written = generate(given, start, longest, stop=EOS)
     else:

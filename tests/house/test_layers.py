@@ -7,7 +7,18 @@ import pytest
 
 from house.repository import ROOT, tracked
 
-GROUND = {"approximations", "integers", "masks", "options", "shapes", "text", "dropout", "cost", "random_matrices"}
+GROUND = {
+    "approximations",
+    "integers",
+    "masks",
+    "options",
+    "shapes",
+    "text",
+    "dropout",
+    "cost",
+    "random_matrices",
+    "vocabulary",
+}
 FLOORS = {"reference", "nn", "kernels"}
 BUILT = {"floors", "models", "analysis", "distributed", "conformance"}
 PAGES = {"alt", "plot", "widgets", "exercises", "data", "book"}
