@@ -183,8 +183,8 @@ def main():
             "gradients": {order: {d: [round(x, 5) for x in g] for d, g in found[order].items()} for order in ORDERS},
             "runs": runs,
         },
-        note="held-out loss in nats per character; failed: less than 0.2 nats below guessing by frequency; gradients: norm "
-        "of the gradient of the second feed-forward matrix, block by block, mean of 5 draws",
+        note="held-out loss in nats per character; failed: less than 0.2 nats below guessing by frequency; gradients: "
+        "norm of the gradient of the second feed-forward matrix, block by block, mean of 5 draws",
     )
 
 

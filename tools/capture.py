@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from importlib.metadata import version
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -105,7 +105,7 @@ def smollm2_next_token():
     order = np.argsort(-logits, -1, kind="stable")
     logits = np.take_along_axis(logits, order, -1)
     ends = np.unique(np.geomspace(NAMED_TOKENS, logits.shape[-1], TOKEN_GROUPS + 1).astype(int))
-    groups = [logits[:, start:end] for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    groups = [logits[:, start:end] for start, end in pairwise(ends)]
     arrays = {
         "candidates": order[:, :NAMED_TOKENS].astype(np.int32),
         "logits": logits[:, :NAMED_TOKENS].round(3),
@@ -118,11 +118,11 @@ def smollm2_next_token():
         "prompts": PROMPTS,
         "from": "beginnings that leave more or less open what comes next; the third is from Moby Dick, chapter 1",
         "arrays": {
-            "candidates": f"(prompts, {NAMED_TOKENS}): the most probable next tokens, best first; tokens, as shown, are "
-            "these, prompt after prompt, with a mark for a space in front",
+            "candidates": f"(prompts, {NAMED_TOKENS}): the most probable next tokens, best first; tokens, as shown, "
+            "are these, prompt after prompt, with a mark for a space in front",
             "logits": "their logits, rounded to three decimals",
-            "group_logits": "(prompts, groups): of the other tokens, in groups of neighbouring ranks, the logit that each "
-            "would have if those of a group were equally probable",
+            "group_logits": "(prompts, groups): of the other tokens, in groups of neighbouring ranks, the logit that "
+            "each would have if those of a group were equally probable",
             "group_counts": "(groups,): how many tokens each group has",
         },
     }
