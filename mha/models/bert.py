@@ -38,7 +38,7 @@ class BertConfig:
 class Bert(nn.Module):
     """Tokens (batch, length) to their representations in context (batch, length, d_model).
 
-    What enters the first block is the normalised sum of token, position and segment.   Book: {eq}`bert-embedding`.
+    What enters the first block is the normalised sum of token, position and segment.
     """
 
     def __init__(self, config: BertConfig):
