@@ -137,6 +137,7 @@ def test_a_changed_file_is_refused(monkeypatch, tmp_path):
         (gzip.compress(b"{}" * 99)[:-9], "could not be read .*ended"),
         (None, "could not be read .*No such file"),
     ],
+    ids=["empty", "not gzip", "cut short", "absent"],
 )
 def test_a_broken_file_is_refused(monkeypatch, tmp_path, content, reason):
     if content is not None:
