@@ -41,10 +41,10 @@ def phoneme_error_rate(predicted: Sequence[str], expected: Sequence[str]) -> flo
 def alignment_error_rate(
     predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None
 ) -> float:
-    """Return 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|) over all sentences, for links (i, j).   Book: {eq}`alignment-error`.
+    """Return 1 − (#(A ∩ S) + #(A ∩ P)) / (#A + #S) over all sentences, # for how many.   Book: {eq}`alignment-error`.
 
-    A is predicted, S are the sure links and P the possible ones, which hold the sure ones; left out, P = S, and the
-    rate is 1 − F₁ of the links. Och and Ney (2003).
+    A holds the predicted links (i, j), S the sure ones and P the possible ones, the sure among them; left out, P = S,
+    and the rate is 1 − F₁ of the links. Och and Ney (2003).
     """
     possible = sure if possible is None else possible
     if not len(predicted) == len(sure) == len(possible):
