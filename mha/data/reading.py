@@ -8,16 +8,17 @@ __all__ = ["read_pairs", "read_text"]
 def read_text(path) -> str:
     """Return the text of a UTF-8 file; an empty file or another encoding is an error."""
     data = Path(path).read_bytes()
-    if not data.strip():
-        raise ValueError(f"{path} is empty")
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise ValueError(
             f"{path} is not UTF-8: line {line} holds the byte 0x{data[error.start]:02x}; convert the file first, "
             "such as by: iconv -f latin1 -t utf-8"
         ) from None
+    if not text.strip():
+        raise ValueError(f"{path} is empty")
+    return text
 
 
 def read_pairs(path) -> list[tuple[str, str]]:

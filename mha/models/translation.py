@@ -33,8 +33,11 @@ def translate(model, sources, longest, *, width=1, length_penalty=1.0) -> list[l
     width = count("width", width, 1)
     if not sources:
         return []
-    tokens = pad_sequence([torch.tensor(row, dtype=torch.long) for row in sources], batch_first=True, padding_value=PAD)
-    given, start = model.given(tokens, keep=tokens != PAD), torch.full((len(tokens), 1), BOS)
+    device = next(model.parameters()).device
+    rows = [torch.tensor(row, dtype=torch.long, device=device) for row in sources]
+    tokens = pad_sequence(rows, batch_first=True, padding_value=PAD)
+    given = model.given(tokens, keep=tokens != PAD)
+    start = torch.full((len(tokens), 1), BOS, device=device)
     if width == 1:
         written = generate(given, start, longest, stop=EOS)
     else:

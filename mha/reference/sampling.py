@@ -24,12 +24,24 @@ def next_token_probabilities(
     """
     check_sampling(temperature, top_k, top_p, min_p)
     logits = shapes.float64("logits", logits)
+    largest = _largest(logits)
     if temperature == 0:
         return (np.arange(logits.shape[-1]) == logits.argmax(-1)[..., None]).astype(float)
-    logits = logits / temperature
+    with np.errstate(over="ignore"):  # at a low temperature the others fall to −inf
+        logits = (logits - largest) / temperature
     for cut, value in ((keep_top_k, top_k), (keep_top_p, top_p), (keep_min_p, min_p)):
         logits = logits if value is None else cut(logits, value)
     return softmax(logits)
+
+
+def _largest(logits):
+    """Return the largest logit of each row, or raise if a row gives no token to draw."""
+    shapes.check_rank("logits", logits, ("vocabulary",))
+    largest = logits.max(-1, keepdims=True, initial=-np.inf)
+    if not np.isfinite(largest).all():
+        worst = largest[~np.isfinite(largest)][0]
+        raise ValueError(f"logits has a row whose largest is {worst}: expected a finite number, for a token to draw")
+    return largest
 
 
 def keep_top_k(logits: "Float[Array, '*b vocabulary']", top_k) -> "Float[Array, '*b vocabulary']":

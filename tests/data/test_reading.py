@@ -20,6 +20,7 @@ def test_pairs_are_read(tmp_path, start, end):
     [
         (b"", "pairs.tsv is empty"),
         (b"\n \n", "pairs.tsv is empty"),
+        (b"\xef\xbb\xbf\n", "pairs.tsv is empty"),
         ("a\tb\nmañana\tc\n".encode("latin1"), "pairs.tsv is not UTF-8: line 2 holds the byte 0xf1; convert"),
         ("a\tb\n".encode("utf-16"), "pairs.tsv is not UTF-8: line 1 holds the byte 0xff"),
         (b"a\tb\nno tab\n", "pairs.tsv, line 2 is 'no tab': expected a source text, one tab and a target text"),

@@ -92,3 +92,12 @@ def test_no_source_is_no_translation(model):
 def test_a_width_is_a_number_of_beams(model, width):
     with pytest.raises((TypeError, ValueError), match="width"):
         translate(model, SOURCES, 5, width=width)
+
+
+def test_sources_are_read_where_the_model_is():
+    class Elsewhere(torch.nn.Linear):
+        def given(self, source, *, keep):
+            raise NotImplementedError(f"reads on {source.device} and {keep.device}")
+
+    with pytest.raises(NotImplementedError, match="reads on meta and meta"):
+        translate(Elsewhere(2, 3, device="meta"), SOURCES, 5)

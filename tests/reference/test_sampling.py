@@ -88,6 +88,22 @@ def test_temperature_0_is_the_first_of_the_largest():
     assert_equal(next_token_probabilities(LOGITS, temperature=1e-4), next_token_probabilities(LOGITS, temperature=0))
 
 
+def test_a_temperature_next_to_0_is_0():
+    logits = np.array([1.0, -np.inf, 5.0, 2.0])
+    assert_equal(next_token_probabilities(logits, temperature=5e-324), [0, 0, 1, 0])
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+@pytest.mark.parametrize(
+    ("row", "largest"),
+    [([-np.inf] * 3, "-inf"), ([1.0, np.nan, 2.0], "nan"), ([1.0, np.inf, 2.0], "inf"), ([], "-inf")],
+    ids=["none allowed", "nan", "inf", "empty"],
+)
+def test_a_row_without_a_token_to_draw_is_refused(row, largest, temperature):
+    with pytest.raises(ValueError, match=f"logits has a row whose largest is {largest}: expected a finite number"):
+        next_token_probabilities(np.array([row]), temperature=temperature)
+
+
 def test_what_a_model_has_forbidden_stays_so():
     logits = np.array([0.0, -np.inf, 1.0])
     for options in ({}, {"top_k": 3}, {"top_p": 0.99}, {"min_p": 0.0}, {"temperature": 9.0}):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from mha.integers import count
-from mha.models.decoding.steps import check_start
+from mha.models.decoding.steps import check_start, check_stop
 from mha.nn import checks
 
 __all__ = ["Beams", "beam_search"]
@@ -28,8 +28,8 @@ def beam_search(model, tokens, steps, *, width, length_penalty=1.0, stop=None, p
     Of the `width` most probable at each length those with `stop` are finished, and at the length `steps` all are. The
     most probable others go on, until none of them can come before `width` finished ones. Otherwise as `generate`.
     """
-    check_start(tokens)
-    steps, width = count("steps", steps, 1), count("width", width, 1)
+    check_start(tokens, padding)
+    steps, width, stop = count("steps", steps, 1), count("width", width, 1), check_stop(stop)
     if checks.number("length_penalty", length_penalty) < 0:
         raise ValueError(f"length_penalty is {length_penalty}: expected 0 or more")
     log_p, caches = _read(model, tokens, model.caches(padding))

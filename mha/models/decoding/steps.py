@@ -21,8 +21,8 @@ def generate(model, tokens, steps, *, padding=0, stop=None, sampling=None):
 
 def stream(model, tokens, steps, *, padding=0, stop=None, sampling=None):
     """Return an iterator over what `generate` adds, as soon as it is there: a token of each sequence, (batch,)."""
-    check_start(tokens)
-    choose = most_probable if sampling is None else sampling.drawer()
+    check_start(tokens, padding)
+    choose, stop = most_probable if sampling is None else sampling.drawer(), check_stop(stop)
     return _steps(model, tokens, count("steps", steps), padding, stop, choose)
 
 
@@ -41,8 +41,18 @@ def _steps(model, tokens, steps, padding, stop, choose):
         tokens = new[:, None]
 
 
-def check_start(tokens):
-    """Raise unless there is a token in each row, for the first new one to follow."""
+def check_start(tokens, padding):
+    """Raise unless each row ends with a token that counts, for the first new one to follow."""
     shapes.check_rank("tokens", tokens, ("batch", "length"))
     if tokens.shape[-1] == 0:
         raise ValueError(f"tokens has shape {tuple(tokens.shape)}: expected a token at least, for the first to follow")
+    front, (samples, length) = torch.as_tensor(padding), tokens.shape
+    if front.shape not in ((), (samples,)):
+        raise ValueError(f"padding has shape {tuple(front.shape)}: expected one number, or ({samples},)")
+    if bool(((front < 0) | (front >= length)).any()):
+        raise ValueError(f"padding is {padding}: expected 0 to {length - 1}, so that each row keeps a token")
+
+
+def check_stop(stop):
+    """Return the stop token as a number, or None; raise if it is something else."""
+    return None if stop is None else count("stop", stop)

@@ -16,6 +16,7 @@ from mha.integers import count
 from mha.models.train.device import random_state, set_random_state
 from mha.models.train.extra import needed
 from mha.models.train.optimiser import SCHEDULES
+from mha.nn import checks
 
 
 class History(list):
@@ -42,7 +43,9 @@ class Run:
         if evaluate is not None:
             self.model.eval()
             with torch.no_grad():
-                row |= {name: float(value) for name, value in evaluate(self.model).items()}
+                told = evaluate(self.model)
+            _check_told(told, row)
+            row |= {name: float(value) for name, value in told.items()}
         self._check_judged(row)
         self.rows.append(row)
         self.losses.clear()
@@ -123,10 +126,23 @@ def _judged(row):
     return next(islice(row.items(), 3, None), ("what evaluate tells", math.nan))
 
 
+def _check_told(told, row):
+    """Raise unless these are numbers under names of their own."""
+    if not isinstance(told, dict):
+        raise TypeError(f"evaluate(model) is a {type(told).__name__}: expected a dict of floats")
+    if taken := sorted(told.keys() & row.keys()):
+        raise ValueError(f"evaluate(model) tells {', '.join(taken)}: expected other names, for the log has this itself")
+
+
 def check_settings(settings):
     """Raise unless the settings make sense."""
     for name, least in (("steps", 0), ("warmup", 0), ("every", 1)):
         count(name, settings[name], least)
+    checks.positive("rate", settings["rate"])
+    if settings["clip"] is not None:
+        checks.positive("clip", settings["clip"], "; None does not clip")
+    if checks.number("weight_decay", settings["weight_decay"]) < 0:
+        raise ValueError(f"weight_decay is {settings['weight_decay']}: expected 0 or more")
     if settings["schedule"] not in SCHEDULES:
         raise ValueError(f"schedule is {settings['schedule']!r}: expected one of {', '.join(SCHEDULES)}")
     if settings["patience"] is not None:

@@ -166,6 +166,13 @@ def test_bad_input_is_named():
         generate(small()[1], TOKENS[:, :0], 3)
     with pytest.raises(ValueError, match=r"tokens has shape \(3, 0\): expected a token at least"):
         stream(small()[1], TOKENS[:, :0], 3)  # at once, not when the first token is asked for
+    for padding in (13, -1, torch.tensor([0, 13, 2])):
+        with pytest.raises(ValueError, match=r"padding is .*: expected 0 to 12, so that each row keeps a token"):
+            generate(small()[1], TOKENS, 3, padding=padding)
+    with pytest.raises(ValueError, match=r"padding has shape \(2,\): expected one number, or \(3,\)"):
+        stream(small()[1], TOKENS, 3, padding=torch.tensor([0, 1]))
+    with pytest.raises(TypeError, match=r"stop is \[1, 2\]: expected an integer"):
+        stream(small()[1], TOKENS, 3, stop=[1, 2])
     with pytest.raises(ValueError, match="caches has 1 entries: expected 3, one a layer"):
         small()[1].step(TOKENS, small()[1].caches()[:1])
 

@@ -176,6 +176,19 @@ def test_patience_needs_a_number(told):
         small.trained(evaluate=lambda model: told, patience=2)
 
 
+@pytest.mark.parametrize(
+    ("told", "error", "message"),
+    [
+        ({"loss": 1.0, "error": 2.0}, ValueError, r"evaluate\(model\) tells loss: expected other names"),
+        (1.0, TypeError, r"evaluate\(model\) is a float: expected a dict of floats"),
+    ],
+    ids=["a name of the log", "no dict"],
+)
+def test_what_evaluate_tells_has_names_of_its_own(told, error, message):
+    with pytest.raises(error, match=message):
+        small.trained(evaluate=lambda model: told)
+
+
 def test_batches_of_any_form_reach_the_device():
     seen = []
 
@@ -206,11 +219,15 @@ def test_frozen_weights_stay():
         ({"steps": -1}, "steps is -1: expected at least 0"),
         ({"warmup": -1}, "warmup is -1: expected at least 0"),
         ({"every": 0}, "every is 0: expected at least 1"),
+        ({"rate": -0.1}, "rate is -0.1: expected a positive number"),
+        ({"rate": math.nan}, "rate is nan: expected a finite number"),
+        ({"clip": 0.0}, "clip is 0.0: expected a positive number; None does not clip"),
+        ({"weight_decay": -0.1}, "weight_decay is -0.1: expected 0 or more"),
         ({"schedule": "linear"}, "schedule is 'linear': expected one of constant, cosine, inverse_sqrt"),
         ({"patience": 0}, "patience is 0: expected at least 1"),
         ({"patience": 2, "evaluate": None}, "evaluate is None: expected a function, for patience=2 to judge by"),
     ],
-    ids=["steps", "warmup", "every", "schedule", "patience", "evaluate"],
+    ids=["steps", "warmup", "every", "rate", "rate-nan", "clip", "decay", "schedule", "patience", "evaluate"],
 )
 def test_bad_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
