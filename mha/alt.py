@@ -23,7 +23,7 @@ def percent(share):
 def number(x, digits=3):
     """Return `x` with `digits` significant digits, as prose writes it."""
     text = f"{x * (1 + 2 * 10 ** -(digits + 2)):.{digits}g}"
-    if min(1e4, 10**digits) <= abs(x) < 1e9:
+    if min(1e4, 10**digits) <= abs(float(text)) < 1e9:
         text = f"{float(text):,}".removesuffix(".0")
     return ("0" if x == 0 else text).replace("-", "−")
 

@@ -84,6 +84,7 @@ def test_numbers_are_written_as_prose_writes_them():
     assert [alt.number(x) for x in (0.0, -0.5, 1234567, 1e12, 0.25, float("inf"))] == (
         ["0", "−0.5", "1,230,000", "1e+12", "0.25", "inf"]
     )
+    assert [alt.number(x, 2) for x in (99.7, 9.97, 0.25)] == ["100", "10", "0.25"]  # rounding may add a digit
 
 
 def test_torch_tensors_are_read():
