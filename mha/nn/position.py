@@ -34,7 +34,10 @@ def sinusoidal(
     """
     shapes.check_sinusoid(d_model, base, layout)
     checks.integers("positions", positions)
-    angles = positions[..., None] * _frequencies(d_model, base, positions.device)
+    device = positions.device
+    if device.type == "mps":  # which has no float64
+        return sinusoidal(positions.cpu(), d_model, base=base, layout=layout, dtype=dtype).to(device)
+    angles = positions[..., None] * _frequencies(d_model, base, device)
     waves = torch.stack((angles.sin(), angles.cos()), -2 if layout == "half" else -1).flatten(-2)
     return waves.to(dtype or torch.get_default_dtype())
 

@@ -39,8 +39,8 @@ def alibi_bias(
 class Alibi:
     """A position scheme for `MultiHeadAttention(position=...)`: attention with linear biases, nothing is learned.
 
-    The slopes are worked out in float64, and the layer takes what they add in the precision of its scores: a model in
-    bfloat16 keeps its distances apart.
+    The slopes are worked out in float64 where a device has it, and the layer takes what they add in the precision
+    of its scores: a model in bfloat16 keeps its distances apart.
     """
 
     num_heads: int
@@ -53,5 +53,7 @@ class Alibi:
     ) -> "Float[Tensor, '*b h i j']":
         """Return −slope · abs(j − i) for each head: `alibi_bias`."""
         checks.integers("q_positions", q_positions)
-        slopes = alibi_slopes(self.num_heads, device=q_positions.device, dtype=torch.float64)
+        device = q_positions.device
+        dtype = torch.float32 if device.type == "mps" else torch.float64  # which MPS does not have
+        slopes = alibi_slopes(self.num_heads, device=device, dtype=dtype)
         return alibi_bias(slopes, q_positions, k_positions)

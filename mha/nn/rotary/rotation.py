@@ -3,7 +3,7 @@
 Same meaning as `mha.reference.rotary`; phases are computed in float64 and rounded once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -100,7 +100,11 @@ class _Scheme:
 
     def at(self, positions, width, dtype=torch.float64):
         """Return the `Angles` of rows of this width at these positions, in float32 or better for rows of `dtype`."""
-        frequencies = self.table(width if self.width is None else self.width, positions.device)
+        device = positions.device
+        if device.type == "mps":  # which has no float64
+            angles = self.at(positions.cpu(), width, dtype)
+            return replace(angles, keep=angles.keep.to(device), cross=angles.cross.to(device))
+        frequencies = self.table(width if self.width is None else self.width, device)
         phases = (positions[..., None] * frequencies).unsqueeze(-3)
         cos, sin = phases.cos() * self.gain, phases.sin() * self.gain
         keep = torch.nn.functional.pad(_BOTH[self.layout](cos), (0, width - 2 * cos.shape[-1]), value=1.0)
