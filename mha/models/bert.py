@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from mha import shapes
 from mha.models.naming import renamed
 from mha.models.probe import attention_maps
 from mha.models.start import draw_weights
@@ -60,6 +61,7 @@ class Bert(nn.Module):
         check_length("tokens", tokens.shape[-1], self.config.max_length)
         segments = torch.zeros_like(tokens) if segments is None else segments
         check_tokens("segments", segments, self.config.num_segments)
+        shapes.check_shape("segments", segments, tokens.shape)
         x = self.embed(tokens) + self.positions(places(tokens)) + self.segments(segments)
         x = self.embed_dropout(self.embed_norm(x))
         for block in self.blocks:

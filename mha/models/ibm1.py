@@ -45,6 +45,8 @@ def fit(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], iterations: int = 
     places = [
         np.ix_([0, *_numbers("source", first, source)], _numbers("target", second, target)) for first, second in pairs
     ]
+    if not target:
+        raise ValueError("pairs holds no target word: expected at least one")
     probability = np.full((len(source) + 1, len(target)), 1 / len(target))
     likelihood = []
     for last in [False] * count("iterations", iterations) + [True]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from mha import shapes
 from mha.models.recurrent_decoder import Memory, State, decoder
+from mha.models.tokens import check_tokens
 
 __all__ = ["Recurrent", "RecurrentConfig"]
 
@@ -76,8 +76,9 @@ class Recurrent(nn.Module):
         return Given(self, self.start(source, keep=keep))
 
     def _encode(self, source, keep):
-        x = self.dropout(self.source_embed(source))
+        check_tokens("source", source, self.config.source_vocab)
         lengths = _lengths(source, keep)
+        x = self.dropout(self.source_embed(source))
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths.clamp(min=1).cpu(), True, enforce_sorted=False)
         states, last = self.encoder(packed)
         rows, _ = nn.utils.rnn.pad_packed_sequence(states, True, total_length=source.shape[1])
@@ -86,6 +87,9 @@ class Recurrent(nn.Module):
         return Memory(rows, self.decoder.keys(rows), summary, keep)
 
     def _decode(self, target, state):
+        check_tokens("target", target, self.config.target_vocab)
+        if len(target) != len(state.hidden):
+            raise ValueError(f"target has {len(target)} samples and source has {len(state.hidden)}: expected as many")
         if target.shape[1] == 0:  # torch's GRU takes no empty sequence
             return self.output.weight.new_zeros(*target.shape, self.config.target_vocab), state
         states, contexts, hidden = self.decoder(self.dropout(self.target_embed(target)), state)
@@ -114,7 +118,6 @@ class Given:
 
 def _lengths(source, keep):
     """Return how many tokens each source has, and raise unless the padding stands behind them."""
-    shapes.check_rank("source", source, ("batch", "length"))
     if source.shape[1] == 0:
         raise ValueError(f"source has shape {tuple(source.shape)}: expected a slot at least; source_keep may hide it")
     if keep is None:

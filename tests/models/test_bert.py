@@ -163,6 +163,7 @@ def test_rows_may_be_chosen(pretraining):
     [
         (lambda model: model(TOKENS[:, :0]), r"hidden has shape \(3, 0, 35\): expected a token at least"),
         (lambda model: model(TOKENS + 100), r"tokens holds 200: expected 0 to 100, the vocabulary|tokens holds 1\d\d"),
+        (lambda model: model(TOKENS[:1], segments=SEGMENTS), r"segments has shape \(3, 13\): expected \(1, 13\)"),
         (lambda model: model(TOKENS, segments=SEGMENTS + 1), "segments holds 3: expected 0 to 2"),
     ],
 )

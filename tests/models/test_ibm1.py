@@ -93,3 +93,8 @@ def test_no_iteration_leaves_equal_probabilities():
 def test_wrong_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_pairs_without_a_target_word_are_refused():
+    with pytest.raises(ValueError, match="pairs holds no target word: expected at least one"):
+        fit([(["a"], [])])

@@ -218,5 +218,11 @@ def test_faults_are_named():
         model("dot")(source, target, source_keep=KEEP[:, :5])
     with pytest.raises(ValueError, match=r"source has shape \(3, 0\): expected a slot at least"):
         model("dot")(source[:, :0], target)
+    with pytest.raises(ValueError, match="source holds 19: expected 0 to 18, the vocabulary"):
+        model("dot")(source.clone().fill_diagonal_(19), target)
+    with pytest.raises(ValueError, match="target holds 23: expected 0 to 22, the vocabulary"):
+        model("dot")(source, target.clone().fill_diagonal_(23))
+    with pytest.raises(ValueError, match="target has 2 samples and source has 3: expected as many"):
+        model("dot")(source, target[:2])
     with pytest.raises(ValueError, match="padding is 2: expected 0"):
         model("dot").given(source).caches(2)

@@ -35,14 +35,14 @@ def train(
         "weight_decay": weight_decay, "seed": seed, "every": every, "patience": patience,
         "evaluate": evaluate is not None,
     }  # fmt: skip
-    check_settings(settings)
+    settings = check_settings(settings)
     device = next(model.parameters()).device if device is None else torch.device(device)
     run = Run(model.to(device), adamw(model, weight_decay), settings, device, folder)
     with seeded(seed, device), interruption() as interrupted:
         run.resume()
         with progress_bar(progress, run.step, steps) as bar:
             while run.step < steps and not run.stalled() and not interrupted:
-                now = learning_rate(run.step, rate, warmup=warmup, schedule=schedule, steps=steps)
+                now = learning_rate(run.step, settings["rate"], warmup=warmup, schedule=schedule, steps=steps)
                 run.losses.append(_step(run, moved(batch(run.step), device), loss, now, clip))
                 run.step += 1
                 bar.update()

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from mha.integers import count
+from mha.integers import count, integer
 from mha.models.train.device import random_state, set_random_state
 from mha.models.train.extra import needed
 from mha.models.train.optimiser import SCHEDULES
@@ -44,7 +44,7 @@ class Run:
             self.model.eval()
             with torch.no_grad():
                 told = evaluate(self.model)
-            _check_told(told, row)
+            _check_told(told, row, self.rows)
             row |= {name: float(value) for name, value in told.items()}
         self._check_judged(row)
         self.rows.append(row)
@@ -126,39 +126,50 @@ def _judged(row):
     return next(islice(row.items(), 3, None), ("what evaluate tells", math.nan))
 
 
-def _check_told(told, row):
-    """Raise unless these are numbers under names of their own."""
+def _check_told(told, row, before):
+    """Raise unless these are numbers under names of their own, the same in each row."""
     if not isinstance(told, dict):
         raise TypeError(f"evaluate(model) is a {type(told).__name__}: expected a dict of floats")
     if taken := sorted(told.keys() & row.keys()):
         raise ValueError(f"evaluate(model) tells {', '.join(taken)}: expected other names, for the log has this itself")
+    if before and row.keys() | told.keys() != before[0].keys():
+        names = ", ".join(list(before[0])[3:]) or "nothing"
+        raise ValueError(f"evaluate(model) tells {', '.join(told) or 'nothing'}: expected {names}, as the rows before")
 
 
 def check_settings(settings):
-    """Raise unless the settings make sense."""
+    """Return the settings as numbers that JSON knows; raise unless they make sense."""
+    numbers: dict[str, int | float] = {"seed": integer("seed", settings["seed"])}
     for name, least in (("steps", 0), ("warmup", 0), ("every", 1)):
-        count(name, settings[name], least)
-    checks.positive("rate", settings["rate"])
+        numbers[name] = count(name, settings[name], least)
+    numbers["rate"] = float(checks.positive("rate", settings["rate"]))
     if settings["clip"] is not None:
-        checks.positive("clip", settings["clip"], "; None does not clip")
-    if checks.number("weight_decay", settings["weight_decay"]) < 0:
+        numbers["clip"] = float(checks.positive("clip", settings["clip"], "; None does not clip"))
+    numbers["weight_decay"] = float(checks.number("weight_decay", settings["weight_decay"]))
+    if numbers["weight_decay"] < 0:
         raise ValueError(f"weight_decay is {settings['weight_decay']}: expected 0 or more")
     if settings["schedule"] not in SCHEDULES:
         raise ValueError(f"schedule is {settings['schedule']!r}: expected one of {', '.join(SCHEDULES)}")
     if settings["patience"] is not None:
-        count("patience", settings["patience"], 1)
+        numbers["patience"] = count("patience", settings["patience"], 1)
         if not settings["evaluate"]:
             raise ValueError(f"evaluate is None: expected a function, for patience={settings['patience']} to judge by")
+    return settings | numbers
 
 
 def _read(path):
     """Return what `Run.save` wrote: what is no tensor, and the tensors of each part by name."""
     tensors: dict[str, dict[str, torch.Tensor]] = defaultdict(dict)
-    with needed("safetensors").safe_open(path, "pt") as file:
-        for full in file.keys():  # noqa: SIM118
-            part, name = full.split(".", 1)
-            tensors[part][name] = file.get_tensor(full)
-        return json.loads(file.metadata()["run"]), tensors
+    library = needed("safetensors")
+    try:
+        with library.safe_open(path, "pt") as file:
+            rest = json.loads(file.metadata()["run"])
+            for full in file.keys():  # noqa: SIM118
+                part, name = full.split(".", 1)
+                tensors[part][name] = file.get_tensor(full)
+    except (library.SafetensorError, TypeError, KeyError):
+        raise ValueError(f"{path} is not a file that a training wrote, or not all of it: move it away") from None
+    return rest, tensors
 
 
 @contextmanager

@@ -180,13 +180,15 @@ def test_patience_needs_a_number(told):
     ("told", "error", "message"),
     [
         ({"loss": 1.0, "error": 2.0}, ValueError, r"evaluate\(model\) tells loss: expected other names"),
+        ([{"a": 1.0}, {"b": 1.0}], ValueError, r"evaluate\(model\) tells b: expected a, as the rows before"),
         (1.0, TypeError, r"evaluate\(model\) is a float: expected a dict of floats"),
     ],
-    ids=["a name of the log", "no dict"],
+    ids=["a name of the log", "another name", "no dict"],
 )
 def test_what_evaluate_tells_has_names_of_its_own(told, error, message):
+    rows = iter(told if isinstance(told, list) else [told])
     with pytest.raises(error, match=message):
-        small.trained(evaluate=lambda model: told)
+        small.trained(evaluate=lambda model: next(rows))
 
 
 def test_batches_of_any_form_reach_the_device():

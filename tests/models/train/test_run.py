@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from compare import assert_equal
@@ -157,3 +159,20 @@ def test_tied_weights_and_double_precision(tmp_path):
     model, log = go(tmp_path)
     assert_same((model, log), unbroken, tmp_path)
     assert model[0].weight is model[1].weight
+
+
+def test_settings_of_numpy_are_numbers(tmp_path):
+    settings = {"rate": np.float32(0.25), "steps": np.int64(20), "seed": np.int64(1), "clip": np.float32(0.5)}
+    first = small.trained(**settings, folder=tmp_path)[1]
+    assert small.trained(**{name: value.item() for name, value in settings.items()}, folder=tmp_path)[1] == first
+
+
+@pytest.mark.parametrize("content", ["nothing", "half", "another"])
+def test_a_checkpoint_that_is_none_is_named(tmp_path, content):
+    small.trained(folder=tmp_path, steps=1)
+    path = tmp_path / CHECKPOINT
+    whole = path.read_bytes()
+    other = safetensors.torch.save({"weight": torch.zeros(2)})
+    path.write_bytes({"nothing": b"", "half": whole[: len(whole) // 2], "another": other}[content])
+    with pytest.raises(ValueError, match=r"checkpoint\.safetensors is not a file that a training wrote, or not all"):
+        small.trained(folder=tmp_path, steps=1)
