@@ -27,7 +27,7 @@ from mha.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from mha.models.train import train
 from mha.models.translation import translation_loss
 
-RATES, SEEDS, ROWS, WARMUP, DROPOUT = (1e-3, 3e-3, 1e-2), {"phonemes": 3, "emoji": 1}, 8, 100, 0.1
+RATES, SEEDS, ROWS, WARMUP, DROPOUT = (1e-3, 3e-3, 1e-2), {"phonemes": 3, "emoji": 3}, 8, 100, 0.1
 D_MODEL, HEADS, LAYERS, D_MLP, D_EMBED = 64, 4, 2, 256, 64
 SEARCHES = ({"width": 1}, {"width": 4, "length_penalty": 0.0}, {"width": 4, "length_penalty": 1.0})
 LOG = Path(__file__).parent / "logs/translation.jsonl"
