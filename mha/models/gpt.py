@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from mha.models.decoder import Decoder
-from mha.models.naming import renamed
+from mha.models.naming import check_tied, renamed
 from mha.models.start import draw_weights
 from mha.nn.block import EncoderBlock, stream_norm
 from mha.nn.position import LearnedPositions, SinusoidalPositions
@@ -95,6 +95,7 @@ _HUB_NAMES = (
 
 def from_hub_names(state):
     """Return the weights of a `GPT2LMHeadModel` of transformers under our names, which stores them (d_in, d_out)."""
+    check_tied(state, "lm_head.weight", "transformer.wte.weight")
     ours = {}
     for name, tensor in renamed(state, _HUB_NAMES, without=r"^lm_head\.|\.attn\.(masked_)?bias$").items():
         stored = tensor.T if re.search(r"c_attn\.weight|(out_proj|up|down)\.weight", name) else tensor

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from mha.models.decoder import Decoder
-from mha.models.naming import renamed
+from mha.models.naming import check_tied, renamed
 from mha.models.start import draw_weights
 from mha.nn.block import EncoderBlock
 from mha.nn.rotary import Rotary
@@ -69,4 +69,5 @@ _HUB_NAMES = (
 
 def from_hub_names(state):
     """Return the weights of a `LlamaForCausalLM` with tied embeddings under our names."""
+    check_tied(state, "lm_head.weight", "model.embed_tokens.weight")
     return renamed(state, _HUB_NAMES, without=r"^lm_head\.")

@@ -16,3 +16,9 @@ def renamed(state, patterns, *, without=r"(?!)"):
             name = re.sub(pattern, ours, name)
         kept[name] = tensor
     return kept
+
+
+def check_tied(state, head, table):
+    """Raise if the head has weights of its own, for our models compare with the embeddings."""
+    if head in state and not bool((state[head] == state[table]).all()):
+        raise ValueError(f"{head} is not {table}: expected a model with tied embeddings")

@@ -184,3 +184,10 @@ def test_dropout_in_training_only():
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_head_of_its_own_is_refused():
+    state = {"lm_head.weight": torch.eye(3), "transformer.wte.weight": torch.eye(3)}
+    assert list(from_hub_names(state)) == ["embed.weight"]
+    with pytest.raises(ValueError, match=r"lm_head\.weight is not .*: expected a model with tied embeddings"):
+        from_hub_names(state | {"lm_head.weight": torch.eye(3) + 1})

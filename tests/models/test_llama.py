@@ -101,3 +101,10 @@ def test_mask_hides_further_keys(theirs):
     seen = torch.ones(13, 13, dtype=torch.bool).tril().triu(-2)
     assert bool((maps[..., ~seen] == 0).all())
     assert bool((maps[..., seen] > 0).all())
+
+
+def test_a_head_of_its_own_is_refused():
+    state = {"lm_head.weight": torch.eye(3), "model.embed_tokens.weight": torch.eye(3)}
+    assert list(from_hub_names(state)) == ["embed.weight"]
+    with pytest.raises(ValueError, match=r"lm_head\.weight is not .*: expected a model with tied embeddings"):
+        from_hub_names(state | {"lm_head.weight": torch.eye(3) + 1})
