@@ -185,7 +185,7 @@ function render({ model, el }) {
           text: words.block_control,
           min: 0,
           max: lastBlock,
-          value: (state) => fill(words.block_value, { block: Math.min(state.block, lastBlock(state)), last: lastBlock(state) }),
+          value: (state) => String(Math.min(state.block, lastBlock(state))),
         }),
       ],
       picture,
