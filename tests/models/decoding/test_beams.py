@@ -101,6 +101,25 @@ def test_a_wider_beam_finds_what_a_greedy_choice_misses():
     assert bool((wide > greedy + 1e-3).any())
 
 
+def test_a_long_one_may_still_come_before_a_short_one_that_is_finished():
+    class Chain:
+        """What comes next depends on the last token: 0 ends with 0.6 or goes on to 2, which never ends."""
+
+        log_p = torch.tensor([[0.0, 0.6, 0.4], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).log()
+
+        def caches(self, padding):
+            return []
+
+        def step(self, tokens, caches, *, last):
+            return self.log_p[tokens[:, -1:]], caches
+
+    beams = beam_search(Chain(), torch.tensor([[0]]), 5, width=1, length_penalty=1.0, stop=1)
+    assert beams.tokens.tolist() == [[[0, 2, 2, 2, 2, 2]]]
+    assert_equal(beams.scores, torch.tensor([[0.4]]).log() / 5)
+    beams = beam_search(Chain(), torch.tensor([[0]]), 5, width=1, length_penalty=0.0, stop=1)
+    assert beams.tokens.tolist() == [[[0, 1]]]
+
+
 def test_the_length_penalty_favours_longer_ones():
     model = decoder("llama", VOCABULARY)
     lengths = [
