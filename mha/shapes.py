@@ -519,11 +519,13 @@ def check_alignment(q, k, v=..., *, mask=None, q_start=None, centers=None, windo
 
 
 def check_scheme_bias(position, bias, q):
-    """Return what a position scheme adds to scores; raise if it is meant for another number of heads."""
-    if bias.ndim > 2 and bias.shape[-3] != q.shape[-3]:
-        raise ValueError(
-            f"position is {position!r}: it adds to the scores of {bias.shape[-3]} heads, and q has {q.shape[-3]}"
-        )
+    """Return what a position scheme adds to scores; raise if it is meant for another number of heads.
+
+    One head is for all of them, unless the scheme has a `num_heads` of its own.
+    """
+    heads = bias.shape[-3] if bias.ndim > 2 else q.shape[-3]
+    if heads != q.shape[-3] and (heads != 1 or hasattr(position, "num_heads")):
+        raise ValueError(f"position is {position!r}: it adds to the scores of {heads} heads, and q has {q.shape[-3]}")
     return bias
 
 

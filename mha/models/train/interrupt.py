@@ -9,10 +9,10 @@ from contextlib import contextmanager
 def interruption():
     """Yield a list that Ctrl-C makes true instead of breaking in; pressed again, it does break in."""
     seen: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield seen  # Python tells the main thread alone
-        return
     before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
+        yield seen  # Python tells the main thread alone; and a job in the background does not hear Ctrl-C
+        return
 
     def notice(number, frame):
         seen.append(number)

@@ -48,7 +48,8 @@ class GridBias(nn.Module):
     def __init__(self, num_heads, *, window, device=None, dtype=None):
         super().__init__()
         rows, columns = self.window = shapes.check_window(window)
-        shape = (2 * rows - 1) * (2 * columns - 1), count("num_heads", num_heads, least=1)
+        self.num_heads = count("num_heads", num_heads, least=1)
+        shape = (2 * rows - 1) * (2 * columns - 1), self.num_heads
         self.weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         self.reset_parameters()
 

@@ -63,9 +63,9 @@ class RelativeBias(nn.Module):
     def __init__(self, num_heads, *, num_buckets=32, max_distance=128, bidirectional=True, device=None, dtype=None):
         super().__init__()
         shapes.check_buckets(num_buckets, max_distance, bidirectional)
+        self.num_heads = count("num_heads", num_heads, least=1)
         self.max_distance, self.bidirectional = max_distance, bidirectional
-        options = {"device": device, "dtype": dtype}
-        self.weight = nn.Parameter(torch.empty(num_buckets, count("num_heads", num_heads, least=1), **options))
+        self.weight = nn.Parameter(torch.empty(num_buckets, self.num_heads, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self):

@@ -119,6 +119,15 @@ def test_best_weights_without_a_stop():
     assert_equal(small.trained(evaluate=evaluate)[0][0].weight, weights[-1])
 
 
+@pytest.fixture
+def heard():
+    """Ctrl-C as in the foreground: a shell that starts these tests in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("step", [0, 23, 29, small.STEPS - 1])
 def test_an_interrupt_finishes_the_step_and_loses_nothing(tmp_path, step):
     unbroken, seen = small.trained()[1], []
@@ -139,6 +148,18 @@ def test_an_interrupt_finishes_the_step_and_loses_nothing(tmp_path, step):
     assert log == unbroken
 
 
+@pytest.mark.usefixtures("heard")
+def test_an_ignored_interrupt_stays_ignored():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def batch(step):
+        os.kill(os.getpid(), signal.SIGINT)
+        return small.batch(step)
+
+    assert small.trained(batch=batch)[1] == small.trained()[1]
+
+
+@pytest.mark.usefixtures("heard")
 def test_a_second_interrupt_does_not_wait(tmp_path):
     def batch(step):
         os.kill(os.getpid(), signal.SIGINT)
