@@ -15,14 +15,14 @@ one free core. `--tiny` trains for a few steps and writes nothing.
 """
 
 import argparse
-import json
 import math
 import time
 from pathlib import Path
 
 import torch
 from alignment_verses import ITERATIONS, Verses, by_ibm1, diagonal
-from provenance import commit, save
+from provenance import save
+from runs import keep, kept
 
 from mha.data import load
 from mha.data.tokenizer import PAD
@@ -91,26 +91,13 @@ def trained(name, seed, rate, steps, verses):
     return model, min(row["held_out"] for row in log)
 
 
-def kept():
-    """Return the lines of the log."""
-    return [json.loads(line) for line in LOG.read_text(encoding="utf-8").splitlines()] if LOG.exists() else []
-
-
-def keep(line):
-    """Add a line to the log, and print it."""
-    line |= {"commit": commit()}
-    print(line, flush=True)
-    with LOG.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
-
-
 def tuned(name, verses):
     """Return the rate whose short run ends with the lowest loss on the held-out verses; no link is looked at."""
-    found = {line["rate"]: line["held_out"] for line in kept() if (line["kind"], line["model"]) == ("tuning", name)}
+    found = {line["rate"]: line["held_out"] for line in kept(LOG) if (line["kind"], line["model"]) == ("tuning", name)}
     for rate in RATES:
         if rate not in found:
             found[rate] = round(trained(name, 0, rate, TUNING_STEPS, verses)[1], 4)
-            keep({"kind": "tuning", "model": name, "rate": rate, "held_out": found[rate]})
+            keep(LOG, {"kind": "tuning", "model": name, "rate": rate, "held_out": found[rate]})
     return min(found, key=found.get)
 
 
@@ -123,7 +110,7 @@ def run(name, seed, verses):
     line = {"kind": "run", "model": name, "seed": seed, "rate": rate, "busy_seconds": seconds}
     line |= {"parameters": sum(p.numel() for p in model.parameters()), "held_out": round(held_out, 4)}
     line |= {"error": {head: verses.error(found) for head, found in links.items()}, "chosen": chosen}
-    keep(line | {"weights": {verse: shown(model, chosen, verses, verse) for verse in EXAMPLES}})
+    keep(LOG, line | {"weights": {verse: shown(model, chosen, verses, verse) for verse in EXAMPLES}})
 
 
 def shown(model, chosen, verses, verse):
@@ -180,14 +167,14 @@ def main():
         return
     for seed in SEEDS:
         for name in given.models:
-            done = {(line["model"], line.get("seed")) for line in kept()}
+            done = {(line["model"], line.get("seed")) for line in kept(LOG)}
             if (name, seed) not in done and time.monotonic() < end:
                 run(name, seed, verses)
     setting = {
         "verses": len(verses.gold), "held_out": sum(verses.held_out), "links": sum(map(len, verses.gold)),
         "batch": BATCH, "steps": STEPS, "tuning_steps": TUNING_STEPS, "rates": RATES, "iterations": ITERATIONS,
     }  # fmt: skip
-    found = {"setting": setting, "error": simple, "models": summary(kept()), "examples": examples(verses)}
+    found = {"setting": setting, "error": simple, "models": summary(kept(LOG)), "examples": examples(verses)}
     save("alignment_error", found, note="alignment error rates on the verses that are not held out; 0 is perfect")
 
 

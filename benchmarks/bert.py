@@ -18,14 +18,14 @@ one core. The result file is a summary of the log. `--tiny` trains each model fo
 
 import argparse
 import itertools
-import json
 import re
 import time
 from pathlib import Path
 
 import bert_tasks as tasks
 import torch
-from provenance import commit, save
+from provenance import save
+from runs import keep, kept, known
 from torch.nn import functional as F
 
 from mha.data import pretrained
@@ -63,26 +63,6 @@ def trained(model, seed, batch, loss, rate, steps):
     rows = train(model, lambda step: batch(step + 10**6 * seed), loss, steps=steps, rate=rate, warmup=WARM_UP,
                  every=EVERY, progress=False)  # fmt: skip
     return [round(x, 4) for x in rows["loss"]]
-
-
-def kept(log):
-    """Return the lines of the log."""
-    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
-
-
-def keep(log, line):
-    """Add a line to the log, print and return it."""
-    line |= {"commit": commit()}
-    print(line, flush=True)
-    log.parent.mkdir(exist_ok=True)
-    with log.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
-    return line
-
-
-def known(log, **key):
-    """Return the line of the log that has these entries, if there is one."""
-    return next((line for line in kept(log) if key.items() <= line.items()), None)
 
 
 def tuned(kind, log, data):

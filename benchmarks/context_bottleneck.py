@@ -12,14 +12,14 @@ one core. The result file is a summary of the log. `--tiny` trains each model fo
 """
 
 import argparse
-import json
 import re
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from provenance import commit, save
+from provenance import save
+from runs import keep, kept
 from torch.nn import functional as F
 
 from mha.data import load
@@ -143,20 +143,6 @@ def measured(model, phrases):
             at_source = looked == torch.arange(length - 1, -1, -1)
             found["looks"][length] = round(float(at_source.float().mean()), 4)
     return found
-
-
-def kept(log):
-    """Return the lines of the log."""
-    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
-
-
-def keep(log, line):
-    """Add a line to the log, and print it."""
-    line |= {"commit": commit()}
-    print(line, flush=True)
-    log.parent.mkdir(exist_ok=True)
-    with log.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
 
 
 def tuned(name, log, phrases, tokenizer):

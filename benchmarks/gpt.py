@@ -12,7 +12,6 @@ Without both, the whole takes about 10 minutes on one core. `--tiny` trains for 
 
 import argparse
 import collections
-import json
 import math
 import time
 from dataclasses import asdict, replace
@@ -21,6 +20,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from provenance import save
+from runs import keep, known
 
 from mha.data import load
 from mha.data.checkpoints import save_checkpoint
@@ -96,19 +96,10 @@ def run(reading, rate, seed, steps):
 def logged(reading, rate, seed, steps):
     """Return the line of this run, from the log or by training."""
     key = {"tokens": reading.name, "rate": rate, "seed": seed, "steps": steps}
-    for line in read_log():
-        if key.items() <= line.items():
-            return line
+    if line := known(LOG, **key):
+        return line
     _, line = run(reading, rate, seed, steps)
-    LOG.parent.mkdir(exist_ok=True)
-    with LOG.open("a", encoding="utf-8") as log:
-        log.write(json.dumps(line) + "\n")
-    print(line, flush=True)
-    return line
-
-
-def read_log():
-    return [json.loads(line) for line in LOG.read_text(encoding="utf-8").splitlines()] if LOG.exists() else []
+    return keep(LOG, line)
 
 
 def by_frequency():

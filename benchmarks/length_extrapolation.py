@@ -10,13 +10,13 @@ one core. The result file is a summary of the log. `--tiny` trains each scheme f
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 
 import torch
 from character_model import BATCH, D_MODEL, HEADS, HELD_OUT, LAYERS, LENGTH, Scheme, losses, text, train
-from provenance import commit, save
+from provenance import save
+from runs import keep, kept
 
 from mha import masks, nn
 
@@ -71,20 +71,6 @@ def measured(model, scheme, held_out, stretched=None):
     found["by_place"] = [round(float(band.mean()), 4) for band in by_place.chunk(BANDS)]
     windowed = losses(model, held_out, LENGTHS[-1], masks.causal & masks.window_of(LENGTH))
     return found | {"windowed": round(float(windowed.mean()), 4)}
-
-
-def kept(log):
-    """Return the lines of the log."""
-    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
-
-
-def keep(log, line):
-    """Add a line to the log, and print it."""
-    line |= {"commit": commit()}
-    print(line, flush=True)
-    log.parent.mkdir(exist_ok=True)
-    with log.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
 
 
 def tuned(name, log, data):

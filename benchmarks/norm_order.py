@@ -12,7 +12,6 @@ one core. The result file is a summary of the log. `--tiny` trains each setting 
 
 import argparse
 import itertools
-import json
 import math
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 import torch
 from character_model import text
 from provenance import save
+from runs import keep, kept
 from torch.nn import functional as F
 
 from mha import masks, nn
@@ -113,7 +113,7 @@ def frequency_loss(ids):
 
 def run_all(ids):
     """Train what the log does not hold yet; the shallow models come first."""
-    done = {key(run) for run in read_log()}
+    done = {key(run) for run in kept(LOG)}
     for depth, seed, order, warm_up, rate in itertools.product(DEPTHS, SEEDS, ORDERS, (True, False), RATES):
         run = {"order": order, "depth": depth, "warm_up": warm_up, "rate": rate, "seed": seed}
         if key(run) in done:
@@ -122,17 +122,11 @@ def run_all(ids):
         loss = train(**run, ids=ids)
         run |= {"loss": round(loss, 4) if math.isfinite(loss) else None}
         run |= {"seconds": round(time.process_time() - start, 1)}
-        with LOG.open("a", encoding="utf-8") as log:
-            log.write(json.dumps(run) + "\n")
-        print(run, flush=True)
+        keep(LOG, run)
 
 
 def key(run):
     return tuple(run[name] for name in ("order", "depth", "warm_up", "rate", "seed"))
-
-
-def read_log():
-    return [json.loads(line) for line in LOG.read_text(encoding="utf-8").splitlines()] if LOG.exists() else []
 
 
 def summary(runs, floor):
@@ -170,7 +164,7 @@ def main():
             print(order, warm_up, train(order, 2, warm_up, 1e-3, 0, ids, steps=3))
         return
     run_all(ids)
-    runs, floor = read_log(), frequency_loss(ids)
+    runs, floor = kept(LOG), frequency_loss(ids)
     names = "d_model", "num_heads", "d_mlp", "length", "batch", "steps", "warm_up_steps"
     setting = dict(zip(names, (D_MODEL, HEADS, D_MLP, LENGTH, BATCH, STEPS, WARM_UP), strict=True))
     found = {order: {depth: gradients(order, depth, ids) for depth in GRADIENT_DEPTHS} for order in ORDERS}

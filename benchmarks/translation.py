@@ -12,13 +12,13 @@ for a few steps and writes nothing.
 """
 
 import argparse
-import json
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
-from provenance import commit, save
+from provenance import save
+from runs import keep, kept
 from translation_tasks import TASKS
 
 from mha.data.checkpoints import checkpoint, save_checkpoint
@@ -88,23 +88,9 @@ def rounded(row):
     return {key: float(f"{value:.5g}") for key, value in row.items()}
 
 
-def kept():
-    """Return the lines of the log."""
-    return [json.loads(line) for line in LOG.read_text(encoding="utf-8").splitlines()] if LOG.exists() else []
-
-
-def keep(line):
-    """Add a line to the log, and print it."""
-    line |= {"commit": commit()}
-    print({key: value for key, value in line.items() if key != "rows"}, flush=True)
-    LOG.parent.mkdir(exist_ok=True)
-    with LOG.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
-
-
 def lines(kind, task, name):
     """Return the lines of the log about a task and a model."""
-    return [line for line in kept() if (line["kind"], line["task"], line["model"]) == (kind, task.name, name)]
+    return [line for line in kept(LOG) if (line["kind"], line["task"], line["model"]) == (kind, task.name, name)]
 
 
 def tuned(task, name):
@@ -114,7 +100,7 @@ def tuned(task, name):
         if rate not in found:
             _, rows = trained(task, name, 0, rate, task.tuning_steps, rows=1)
             found[rate] = rows[-1]["validation"]
-            keep({"kind": "tuning", "task": task.name, "model": name, "rate": rate, "rows": rows})
+            keep(LOG, {"kind": "tuning", "task": task.name, "model": name, "rate": rate, "rows": rows})
     return min(found, key=found.get)
 
 
@@ -129,7 +115,7 @@ def run(task, name, seed):
     ):
         save_checkpoint(task.checkpoint, asdict(model.config), model)
     about = {"task": task.name, "model": name, "seed": seed, "rate": rate, "parameters": count(model)}
-    keep({"kind": "run", **about, "rows": rows})
+    keep(LOG, {"kind": "run", **about, "rows": rows})
 
 
 def search(task):
@@ -141,7 +127,7 @@ def search(task):
     for options in SEARCHES:
         if options not in known:
             scores = rounded(task.scores(model, **options))
-            keep({"kind": "search", "task": task.name, "model": "transformer", "search": options, **scores})
+            keep(LOG, {"kind": "search", "task": task.name, "model": "transformer", "search": options, **scores})
 
 
 def band(values):

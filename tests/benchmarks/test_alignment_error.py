@@ -56,8 +56,8 @@ def test_a_word_is_linked_in_the_step_that_writes_it_and_in_the_next(bench, rows
 @pytest.mark.parametrize("name", ["transformer", "recurrent"])
 def test_a_model_is_trained_and_scored(bench, verses, name, monkeypatch):
     lines = []
-    monkeypatch.setattr(bench, "keep", lines.append)
-    monkeypatch.setattr(bench, "kept", lambda: lines)
+    monkeypatch.setattr(bench, "keep", lambda log, line: lines.append(line))
+    monkeypatch.setattr(bench, "kept", lambda log: lines)
     bench.run(name, 0, verses)
     assert [line["kind"] for line in lines] == ["tuning"] * len(bench.RATES) + ["run"]
     assert lines[-1]["chosen"] in lines[-1]["error"]
@@ -91,9 +91,9 @@ def test_simple_methods_are_better_than_chance(bench, rows):
 
 def test_the_committed_result_is_the_summary_of_the_committed_log(bench):
     committed = result("alignment_error")
-    assert committed["models"] == bench.summary(bench.kept())
+    assert committed["models"] == bench.summary(bench.kept(bench.LOG))
     for name in bench.STEPS:
-        runs = [line for line in bench.kept() if line["kind"] == "run" and line["model"] == name]
+        runs = [line for line in bench.kept(bench.LOG) if line["kind"] == "run" and line["model"] == name]
         assert len({line["seed"] for line in runs}) >= 2
         assert {line["rate"] for line in runs} == {bench.tuned(name, None)}
     assert committed["examples"].keys() == runs[0]["weights"].keys()

@@ -62,7 +62,7 @@ def test_what_is_in_the_log_is_not_run_again(bench, task, tmp_path, monkeypatch)
     monkeypatch.setattr(bench, "save_checkpoint", lambda *inputs: saved.append(inputs[0]))
     for name in bench.MODELS:
         bench.run(task, name, 0)
-    kinds = [(line["kind"], line["model"]) for line in bench.kept()]
+    kinds = [(line["kind"], line["model"]) for line in bench.kept(bench.LOG)]
     runs = [(kind, name) for name in bench.MODELS for kind in ["tuning"] * len(bench.RATES) + ["run"]]
     assert kinds == runs
     assert saved == ["emoji_translation"]
