@@ -158,7 +158,7 @@ def _texts(texts):
 
 def _content(numbers, vocab_size):
     kept = []
-    for number in map(int, numbers):
+    for number in (integer("an entry of numbers", one) for one in numbers):
         if number == EOS:
             break
         if not 0 <= number < vocab_size:

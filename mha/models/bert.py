@@ -13,7 +13,7 @@ from torch import nn
 from mha import shapes
 from mha.models.naming import renamed
 from mha.models.probe import attention_maps
-from mha.models.start import draw_weights
+from mha.models.start import check_counts, draw_weights
 from mha.models.tokens import check_length, check_tokens, places
 from mha.nn.block import EncoderBlock
 
@@ -44,6 +44,7 @@ class Bert(nn.Module):
 
     def __init__(self, config: BertConfig):
         super().__init__()
+        check_counts(config, "vocab_size", "max_length", "num_segments", "num_layers")
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.d_model)
         self.positions = nn.Embedding(config.max_length, config.d_model)

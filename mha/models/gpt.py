@@ -7,7 +7,7 @@ from torch import nn
 
 from mha.models.decoder import Decoder
 from mha.models.naming import check_tied, renamed
-from mha.models.start import draw_weights
+from mha.models.start import check_counts, draw_weights
 from mha.nn.block import EncoderBlock, stream_norm
 from mha.nn.position import LearnedPositions, SinusoidalPositions
 from mha.nn.relative import Alibi
@@ -51,6 +51,7 @@ class GPT(Decoder):
         known = [*ADDED, *IN_ATTENTION, "none"]
         if config.position not in known:
             raise ValueError(f"position is {config.position!r}: expected one of {', '.join(map(repr, known))}")
+        check_counts(config, "vocab_size", "max_length", "num_layers")
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.d_model)
         self.positions = ADDED[config.position](config) if config.position in ADDED else None

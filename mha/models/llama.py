@@ -9,7 +9,7 @@ from torch import nn
 
 from mha.models.decoder import Decoder
 from mha.models.naming import check_tied, renamed
-from mha.models.start import draw_weights
+from mha.models.start import check_counts, draw_weights
 from mha.nn.block import EncoderBlock
 from mha.nn.rotary import Rotary
 
@@ -35,6 +35,7 @@ class Llama(Decoder):
 
     def __init__(self, config: LlamaConfig):
         super().__init__()
+        check_counts(config, "vocab_size", "num_layers")
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.d_model)
         self.blocks = nn.ModuleList(

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from mha.models.recurrent_decoder import Memory, State, decoder
+from mha.models.start import check_counts
 from mha.models.tokens import check_tokens
 
 __all__ = ["Recurrent", "RecurrentConfig"]
@@ -38,6 +39,7 @@ class Recurrent(nn.Module):
 
     def __init__(self, config: RecurrentConfig):
         super().__init__()
+        check_counts(config, "source_vocab", "target_vocab", "d_embed")
         self.config = config
         sides = 1 + config.bidirectional
         if config.d_model % sides:
@@ -78,6 +80,9 @@ class Recurrent(nn.Module):
     def _encode(self, source, keep):
         check_tokens("source", source, self.config.source_vocab)
         lengths = _lengths(source, keep)
+        if not len(source):  # torch packs no empty batch
+            rows = self.output.weight.new_zeros(0, source.shape[1], self.config.d_model)
+            return Memory(rows, self.decoder.keys(rows), rows.sum(1), keep)
         x = self.dropout(self.source_embed(source))
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths.clamp(min=1).cpu(), True, enforce_sorted=False)
         states, last = self.encoder(packed)
@@ -90,7 +95,7 @@ class Recurrent(nn.Module):
         check_tokens("target", target, self.config.target_vocab)
         if len(target) != len(state.hidden):
             raise ValueError(f"target has {len(target)} samples and source has {len(state.hidden)}: expected as many")
-        if target.shape[1] == 0:  # torch's GRU takes no empty sequence
+        if target.numel() == 0:  # torch's GRU takes no empty sequence
             return self.output.weight.new_zeros(*target.shape, self.config.target_vocab), state
         states, contexts, hidden = self.decoder(self.dropout(self.target_embed(target)), state)
         joined = torch.tanh(self.join(torch.cat([states, contexts], -1)))

@@ -7,6 +7,7 @@ from torch import nn
 
 from mha import masks
 from mha.analysis.recording import capture
+from mha.models.start import check_counts
 from mha.models.tokens import check_caches, check_length, check_tokens, places
 from mha.nn import checks
 from mha.nn.block import DecoderBlock, DecoderCache, EncoderBlock
@@ -44,6 +45,7 @@ class Seq2Seq(nn.Module):
 
     def __init__(self, config: Seq2SeqConfig):
         super().__init__()
+        check_counts(config, "source_vocab", "target_vocab", "num_layers")
         self.config = config
         self.source_embed = nn.Embedding(config.source_vocab, config.d_model)
         self.target_embed = nn.Embedding(config.target_vocab, config.d_model)

@@ -1,8 +1,16 @@
-"""The weights that a model starts with."""
+"""What a model starts with: sizes that make sense, and weights."""
 
 from torch import nn
 
-__all__ = ["draw_weights"]
+from mha.integers import count
+
+__all__ = ["check_counts", "draw_weights"]
+
+
+def check_counts(config, *names):
+    """Raise unless these entries of a model's config are integers of at least 1."""
+    for name in names:
+        count(name, getattr(config, name), 1)
 
 
 def draw_weights(model, std=0.02):

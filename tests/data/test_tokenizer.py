@@ -48,6 +48,8 @@ def test_decoding_stops_at_the_end_and_skips_padding(bpe, characters):
             tokenizer.decode([tokenizer.vocab_size])
         with pytest.raises(ValueError, match=r"numbers holds -1: "):
             tokenizer.decode([-1])
+        with pytest.raises(TypeError, match=r"numbers is 3\.7: expected an integer"):
+            tokenizer.decode([3.7])
 
 
 def test_an_unknown_character_is_named():

@@ -168,6 +168,8 @@ def test_dropout_in_training_only():
     [
         (lambda: GPT(with_(position="t5")), ValueError, "position is 't5': expected one of 'learned', 'sinusoidal'"),
         (lambda: GPT(with_(num_heads=7)), ValueError, "d_model is 30"),
+        (lambda: GPT(with_(num_layers=0)), ValueError, "num_layers is 0: expected at least 1"),
+        (lambda: GPT(with_(vocab_size=2.5)), TypeError, "vocab_size is 2.5: expected an integer"),
         (lambda: drawn()(torch.full((1, 2), 101)), ValueError, "tokens holds 101: expected 0 to 100, the vocabulary"),
         (lambda: drawn()(torch.full((1, 2), -1)), ValueError, "tokens holds -1: expected 0 to 100"),
         (

@@ -202,6 +202,12 @@ def test_one_direction():
         assert math.isfinite(float(made(source, target).sum()))
 
 
+@pytest.mark.parametrize("attention", [None, "additive", "local"])
+def test_an_empty_batch_gives_an_empty_answer(attention):
+    source, target = tokens()
+    assert model(attention)(source[:0], target[:0]).shape == (0, target.shape[1], 23)
+
+
 def test_faults_are_named():
     source, target = tokens()
     with pytest.raises(ValueError, match="attention is 'luong': expected None, \"additive\""):

@@ -30,8 +30,8 @@ def beam_search(model, tokens, steps, *, width, length_penalty=1.0, stop=None, p
     """
     check_start(tokens, padding)
     steps, width, stop = count("steps", steps, 1), count("width", width, 1), check_stop(stop)
-    if checks.number("length_penalty", length_penalty) < 0:
-        raise ValueError(f"length_penalty is {length_penalty}: expected 0 or more")
+    if not 0 <= checks.number("length_penalty", length_penalty) <= 10:
+        raise ValueError(f"length_penalty is {length_penalty}: expected 0 to 10")
     log_p, caches = _read(model, tokens, model.caches(padding))
     live = Beams(tokens[:, None], torch.zeros_like(log_p[:, :1]))
     finished = Beams(tokens[:, None][:, :0], live.scores[:, :0])

@@ -133,12 +133,13 @@ def test_the_length_penalty_favours_longer_ones():
     ("options", "message"),
     [
         ({"width": 0}, "width is 0: expected at least 1"),
-        ({"width": 2, "length_penalty": -1.0}, "length_penalty is -1.0: expected 0 or more"),
+        ({"width": 2, "length_penalty": -1.0}, "length_penalty is -1.0: expected 0 to 10"),
+        ({"width": 2, "length_penalty": 300}, "length_penalty is 300: expected 0 to 10"),
         ({"width": 2, "steps": 0}, "steps is 0: expected at least 1"),
         ({"width": 2, "padding": 2}, "padding is 2: expected 0 to 1, so that each row keeps a token"),
         ({"width": 2, "tokens": START[:, :0]}, r"tokens has shape \(3, 0\): expected a token at least"),
     ],
-    ids=["width", "penalty", "steps", "padding", "tokens"],
+    ids=["width", "negative", "penalty", "steps", "padding", "tokens"],
 )
 def test_bad_input_is_named(options, message):
     with pytest.raises(ValueError, match=message):
