@@ -59,11 +59,17 @@ def entropy(weights: "Float[Array, '*b i j']") -> "Float[Array, '*b']":
     Each row is divided by its sum first (a sink may have taken a part); rows that see no key are left out, and a map
     without any other row gives 0. Queries and keys may come from two sequences.
     """
+    rows = row_entropies(weights)
+    seen = (np.asarray(weights).sum(-1) > 0).sum(-1)
+    return rows.sum(-1) / np.maximum(seen, 1)
+
+
+def row_entropies(weights: "Float[Array, '*b i j']") -> "Float[Array, '*b i']":
+    """Return the entropy of each row in nats, divided by its sum first; 0 for a row that sees no key."""
     weights = _maps(weights)
-    total = weights.sum(-1)
-    p = weights / np.where(total == 0, 1.0, total)[..., None]
-    rows = -(p * np.log(np.where(p > 0, p, 1.0))).sum(-1)
-    return rows.sum(-1) / np.maximum((total > 0).sum(-1), 1) + 0.0  # + 0.0: never −0
+    total = weights.sum(-1, keepdims=True)
+    p = weights / np.where(total == 0, 1.0, total)
+    return -(p * np.log(np.where(p > 0, p, 1.0))).sum(-1) + 0.0  # + 0.0: never −0
 
 
 def _mean_on_diagonal(weights, back, first_row):
