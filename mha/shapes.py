@@ -418,6 +418,58 @@ def check_state_space(x, dt, A, B, C, D=None):
         raise ValueError(f"B has width {B.shape[-1]} and C has width {C.shape[-1]}: the widths must be equal")
 
 
+def check_selective_scan(x, dt, A, B, C, D=None, state=None):
+    """Raise unless these make a call of a selective scan, x and dt (…, c, n), A (c, s), B and C (…, n, s).
+
+    Return the axes before those.
+    """
+    axes = {"x": ("channels", "length"), "dt": ("channels", "length"), "A": ("channels", "state")}
+    axes |= {"B": ("length", "state"), "C": ("length", "state"), "D": ("channels",), "state": ("channels", "state")}
+    given = {"x": x, "dt": dt, "A": A, "B": B, "C": C, "D": D, "state": state}
+    given = {name: one for name, one in given.items() if one is not None}
+    for name, one in given.items():
+        _check_float(name, one)
+        check_rank(name, one, axes[name])
+    check_library(**given)
+    (channels, n), width = x.shape[-2:], A.shape[-1]
+    sizes = {"dt": (channels, n), "A": (channels, width), "B": (n, width), "C": (n, width)}
+    sizes |= {"D": (channels,), "state": (channels, width)}
+    for name in [name for name in sizes if name in given]:
+        one, last = given[name], sizes[name]
+        if _shape(one)[-len(last) :] != last or (name in "AD" and one.ndim > len(last)):
+            before = "" if name in "AD" else "…, "
+            raise ValueError(
+                f"{name} has shape {_shape(one)}: expected ({before}{', '.join(map(str, last))}), "
+                f"for x has {channels} channels and {n} tokens and A has {width} numbers a channel"
+            )
+    batches = {name: _shape(one)[:-2] for name, one in given.items() if name not in "AD"}
+    lead = broadcast(*batches.values())
+    if lead is None:
+        got = ", ".join(f"{name} {shape}" for name, shape in batches.items())
+        raise ValueError(f"the axes before the channels do not broadcast: {got}")
+    return lead
+
+
+def check_convolution(x, weight, bias=None, state=None):
+    """Raise unless these make a call of a causal convolution: x (…, c, n) and weight (c, w)."""
+    given = {"x": x, "weight": weight, "bias": bias, "state": state}
+    given = {name: one for name, one in given.items() if one is not None}
+    for name, one in given.items():
+        _check_float(name, one)
+    check_rank("x", x, ("channels", "length"))
+    check_library(**given)
+    *batch, channels, _ = x.shape
+    if weight.ndim != 2 or weight.shape[0] != channels or weight.shape[1] < 1:
+        raise ValueError(
+            f"weight has shape {_shape(weight)}: expected ({channels}, width), a row for each channel of x"
+        )
+    if bias is not None:
+        check_shape("bias", bias, (channels,))
+    if state is not None and not fits(_shape(state), (*batch, channels, weight.shape[1] - 1)):
+        expected = (*batch, channels, weight.shape[1] - 1)
+        raise ValueError(f"state has shape {_shape(state)}: expected {expected}, the inputs before the first")
+
+
 def check_is_global(is_global, batch_shape, n_k):
     """Raise unless there is one truth for each token, shared or per sample."""
     if not str(getattr(is_global, "dtype", "")).endswith("bool"):

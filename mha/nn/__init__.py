@@ -105,6 +105,15 @@ from mha.nn.sparse import LongformerAttention, WindowAttention, longformer_atten
 from mha.nn.sparse.block_selection import BlockSelection, block_selection_attention, chosen_blocks, pooled_blocks
 from mha.nn.sparse.routing import Routing, cluster_members, moved_centroids, routing_attention
 from mha.nn.sparse.top_k import top_k_attention, top_keys
+from mha.nn.ssm import (
+    Mamba2,
+    StateCache,
+    causal_convolution,
+    decay_mask,
+    gated_rms_norm,
+    selective_scan,
+    state_space_weights,
+)
 from mha.nn.talking_heads import TalkingHeads, talking_heads_attention
 
 __all__ = [
@@ -131,6 +140,7 @@ __all__ = [
     "LearnedPositions",
     "Linformer",
     "LongformerAttention",
+    "Mamba2",
     "MultiHeadAttention",
     "Nystrom",
     "Performer",
@@ -141,6 +151,7 @@ __all__ = [
     "Routing",
     "ShawBias",
     "SinusoidalPositions",
+    "StateCache",
     "Stats",
     "TalkingHeads",
     "TransformerXLBias",
@@ -157,11 +168,13 @@ __all__ = [
     "attention_weights",
     "block_selection_attention",
     "cached_attention",
+    "causal_convolution",
     "chosen_blocks",
     "cluster_members",
     "concat_scores",
     "context_vectors",
     "convolved_values",
+    "decay_mask",
     "delta_rule",
     "difference_weight",
     "differential_attention",
@@ -170,6 +183,7 @@ __all__ = [
     "dynamic_factor",
     "elu_plus_one",
     "gated_linear_attention",
+    "gated_rms_norm",
     "general_scores",
     "grid_bias",
     "grid_positions",
@@ -198,6 +212,7 @@ __all__ = [
     "rotate_by",
     "routing_attention",
     "segment_means",
+    "selective_scan",
     "selective_state_space",
     "shaw_bias",
     "shift_matrix",
@@ -209,6 +224,7 @@ __all__ = [
     "split_heads",
     "squared_relu",
     "starting_weight",
+    "state_space_weights",
     "talking_heads_attention",
     "to_onnx",
     "top_k_attention",

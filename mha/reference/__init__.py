@@ -106,6 +106,16 @@ from mha.reference.sparse import longformer_attention, window_attention, window_
 from mha.reference.sparse.block_selection import block_selection_attention, chosen_blocks, pooled_blocks
 from mha.reference.sparse.routing import cluster_members, moved_centroids, routing_attention
 from mha.reference.sparse.top_k import top_k_attention, top_keys
+from mha.reference.ssm import (
+    causal_convolution,
+    decay_mask,
+    gated_rms_norm,
+    mamba2_mixer,
+    parallel_selective_scan,
+    prefix_states,
+    selective_scan,
+    state_space_weights,
+)
 from mha.reference.talking_heads import talking_heads_attention
 
 attention = hinted(dot_product.attention)
@@ -144,6 +154,7 @@ __all__ = [
     "attention_weights",
     "block_selection_attention",
     "cached_attention",
+    "causal_convolution",
     "chosen_blocks",
     "chunked_delta_rule",
     "chunked_gated_linear_attention",
@@ -153,6 +164,7 @@ __all__ = [
     "context_vectors",
     "convolved_values",
     "cross_attention",
+    "decay_mask",
     "decoder_block",
     "delta_rule",
     "difference_weight",
@@ -170,6 +182,7 @@ __all__ = [
     "flash_backward",
     "gated",
     "gated_linear_attention",
+    "gated_rms_norm",
     "gather_pages",
     "general_scores",
     "grid_bias",
@@ -194,6 +207,7 @@ __all__ = [
     "log_sum_exp",
     "longformer_attention",
     "loss_scaling",
+    "mamba2_mixer",
     "merge",
     "moved_centroids",
     "multi_head_attention",
@@ -205,10 +219,12 @@ __all__ = [
     "parallel_delta_rule",
     "parallel_gated_linear_attention",
     "parallel_linear_attention",
+    "parallel_selective_scan",
     "pool_heads",
     "pooled_blocks",
     "positive_features",
     "predicted_centers",
+    "prefix_states",
     "relative_bias",
     "relative_buckets",
     "rescaled",
@@ -224,6 +240,7 @@ __all__ = [
     "routing_attention",
     "scaled_rounding",
     "segment_means",
+    "selective_scan",
     "selective_state_space",
     "self_attention",
     "shaw_bias",
@@ -243,6 +260,7 @@ __all__ = [
     "squared_relu",
     "start",
     "starting_weight",
+    "state_space_weights",
     "talking_heads_attention",
     "top_k_attention",
     "top_keys",
