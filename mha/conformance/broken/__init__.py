@@ -1,0 +1,11 @@
+"""A small decoder whose every step can be replaced, famous bugs planted in it one at a time, and what finds them.
+
+Needs torch. Chapter "Famous bugs" of the book is the tour.
+"""
+
+from mha.conformance.broken.adapter import adapter
+from mha.conformance.broken.bugs import BUGS, Alibi, Bug
+from mha.conformance.broken.checks import CHECKS
+from mha.conformance.broken.decoder import Decoder
+
+__all__ = ["BUGS", "CHECKS", "Alibi", "Bug", "Decoder", "adapter"]

@@ -1,0 +1,217 @@
+"""Famous bugs, each one step of the decoder replaced. The comment on the line says what would be right."""
+
+from typing import NamedTuple
+
+import torch
+from torch.nn import functional as F
+
+from mha.conformance.broken.decoder import Decoder
+from mha.nn import alibi_slopes, attention
+
+
+class InvertedMask(Decoder):
+    @staticmethod
+    def attend(q, k, v, *, mask=None):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask, -1e9)  # ~mask
+        return scores.softmax(-1) @ v
+
+
+class NextTokenVisible(Decoder):
+    @staticmethod
+    def visible(new, past):
+        return torch.ones(new, past + new, dtype=torch.bool).tril(past + 1)  # tril(past)
+
+
+class SecondLayerUnmasked(Decoder):
+    @staticmethod
+    def of_layer(number, mask):
+        return mask if number == 0 else torch.ones_like(mask)  # mask
+
+
+class MaskAdded(Decoder):
+    @staticmethod
+    def attend(q, k, v, *, mask=None):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores + mask.to(scores.dtype)  # masked_fill(~mask, -torch.inf)
+        return scores.softmax(-1) @ v
+
+
+class MaskAfterSoftmax(Decoder):
+    @staticmethod
+    def attend(q, k, v, *, mask=None):
+        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return (weights if mask is None else weights * mask) @ v  # mask before the softmax
+
+
+class JoinedWithoutTranspose(Decoder):
+    @staticmethod
+    def join(x):
+        b, _, n, _ = x.shape
+        return x.reshape(b, n, -1)  # x.transpose(1, 2).reshape(b, n, -1)
+
+
+class SoftmaxOverQueries(Decoder):
+    @staticmethod
+    def attend(q, k, v, *, mask=None):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -1e9)
+        return scores.softmax(-2) @ v  # softmax(-1)
+
+
+class SplitWithoutTranspose(JoinedWithoutTranspose):
+    @staticmethod
+    def split(x, num_heads):
+        b, n, _ = x.shape
+        return x.view(b, num_heads, n, -1)  # x.view(b, n, num_heads, -1).transpose(1, 2)
+
+
+class NoScale(Decoder):
+    @staticmethod
+    def attend(q, k, v, *, mask=None):
+        return attention(q, k, v, mask=mask, scale=1.0)  # 1 / √d, the default
+
+
+class NormedResidual(Decoder):
+    @staticmethod
+    def normed(x, norm):
+        x = norm(x)
+        return x, x  # x, norm(x)
+
+
+class NoLastNorm(Decoder):
+    def last(self, x):
+        return x  # self.norm(x)
+
+
+class DropoutAlways(Decoder):
+    @staticmethod
+    def attend(q, k, v, *, mask=None):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.2)  # 0.2 if training else 0.0
+
+
+class Alibi(Decoder):
+    """Right: a penalty for distance in place of the rotation."""
+
+    @staticmethod
+    def rotate(x, positions):
+        return x
+
+    @staticmethod
+    def bias(q_positions, k_positions, num_heads):
+        return alibi_slopes(num_heads)[:, None, None] * (k_positions - q_positions[:, None])
+
+
+class AlibiTurned(Alibi):
+    @staticmethod
+    def bias(q_positions, k_positions, num_heads):
+        return alibi_slopes(num_heads)[:, None, None] * (q_positions[:, None] - k_positions)  # keys minus queries
+
+
+class RotaryNeighbours(Decoder):
+    @staticmethod
+    def rotate(x, positions):
+        half = x.shape[-1] // 2
+        angles = positions[:, None] * 10_000.0 ** (-torch.arange(half, dtype=x.dtype) / half)
+        a, b = x[..., ::2], x[..., 1::2]  # x.chunk(2, -1)
+        return torch.stack([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1).flatten(-2)
+
+
+class PositionsRestart(Decoder):
+    @staticmethod
+    def positions(new, past):
+        return torch.arange(new)  # past + torch.arange(new)
+
+
+class MaskFromUpperLeft(Decoder):
+    @staticmethod
+    def visible(new, past):
+        return torch.ones(new, past + new, dtype=torch.bool).tril()  # tril(past)
+
+
+class HeadsTakeTurns(Decoder):
+    @staticmethod
+    def shared(x, num_heads):
+        return x.repeat(1, num_heads // x.shape[1], 1, 1)  # x.repeat_interleave(num_heads // x.shape[1], 1)
+
+
+class NanCoveredUp(Decoder):
+    @staticmethod
+    def attend(q, k, v, *, mask=None):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores + torch.where(mask, 0.0, -torch.inf)  # and empty rows set apart, before the softmax
+        return scores.softmax(-1).nan_to_num() @ v
+
+
+class LowestNumber(Decoder):
+    @staticmethod
+    def attend(q, k, v, *, mask=None):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is not None:
+            lowest = torch.finfo(scores.dtype).min  # -torch.inf, and 0 for the weights of an empty row
+            scores = scores + torch.zeros_like(scores).masked_fill(~mask, lowest)
+        return scores.softmax(-1) @ v
+
+
+class ScaledTooLate(Decoder):
+    @staticmethod
+    def attend(q, k, v, *, mask=None):
+        scores = (q @ k.mT) / q.shape[-1] ** 0.5  # (q / √d) @ k.mT, or a product in float32
+        if mask is None:
+            return scores.softmax(-1) @ v
+        return scores.masked_fill(~mask, -torch.inf).softmax(-1).masked_fill(~mask, 0.0) @ v
+
+
+class PaddingOnQueries(Decoder):
+    @staticmethod
+    def padded(mask, keep):
+        return mask & keep[:, None, :, None]  # keep[:, None, None, :]
+
+
+class PaddingInMean(Decoder):
+    @staticmethod
+    def pooled(x, keep):
+        return x.mean(1)  # the mean over the tokens that are kept
+
+
+class Bug(NamedTuple):
+    """What is broken, which case of the kit or which check finds it, and where it was reported."""
+
+    decoder: type
+    found_by: str
+    reports: tuple[str, ...]
+
+
+BUGS = {
+    bug.decoder.__name__: bug
+    for bug in (
+        Bug(InvertedMask, "true-attends", ("rasbt/LLMs-from-scratch#1061", "pytorch/pytorch#170400")),
+        Bug(NextTokenVisible, "causal-square", ("flashinfer-ai/flashinfer#348",)),
+        Bug(SecondLayerUnmasked, "future_error", ("huggingface/transformers#31673",)),
+        Bug(MaskAdded, "rows-differ", ("pytorch/pytorch#21518",)),
+        Bug(MaskAfterSoftmax, "rows-differ", ("huggingface/pytorch-image-models#2236",)),
+        Bug(JoinedWithoutTranspose, "future_error", ("jsbaan/transformer-from-scratch#6",)),
+        Bug(
+            SoftmaxOverQueries, "equal-values-come-out", ("labmlai/annotated_deep_learning_paper_implementations#146",)
+        ),
+        Bug(SplitWithoutTranspose, "cache_error", ("hyunwoongko/transformer#15",)),
+        Bug(NoScale, "the-default-scale", ("mlc-ai/mlc-llm#3426",)),
+        Bug(NormedResidual, "residual_error", ("pytorch/pytorch#61165",)),
+        Bug(NoLastNorm, "last_norm_error", ("OpenNMT/CTranslate2#850",)),
+        Bug(DropoutAlways, "the-same-call-gives-the-same", ("pytorch/pytorch#124464",)),
+        Bug(AlibiTurned, "distance_error", ("meta-pytorch/attention-gym#86",)),
+        Bug(RotaryNeighbours, "a-rotated-vector", ("huggingface/transformers#25199",)),
+        Bug(HeadsTakeTurns, "groups-are-contiguous", ("onnx/onnx#7274",)),
+        Bug(PositionsRestart, "cache_error", ("RobertCsordas/moeut#6",)),
+        Bug(MaskFromUpperLeft, "a-decoding-step-sees-every-key", ("pytorch/pytorch#144858",)),
+        Bug(NanCoveredUp, "empty-rows-give-keys-no-gradient", ("pytorch/pytorch#41508",)),
+        Bug(LowestNumber, "an-empty-row-gives-zero", ("huggingface/transformers#27114", "NVIDIA-NeMo/Automodel#2658")),
+        Bug(ScaledTooLate, "half-precision-does-not-overflow", ("ultralytics/ultralytics#24990",)),
+        Bug(PaddingOnQueries, "padding_error", ("bentrevett/pytorch-seq2seq#96",)),
+        Bug(PaddingInMean, "pooling_error", ("huggingface/sentence-transformers#2569",)),
+    )
+}
