@@ -89,9 +89,9 @@ def without_near_and_far(model, rows, order):
     }
 
 
-def table(values):
+def table(values, digits=3):
     """Return (layers, heads) as lists of rounded numbers."""
-    return [[round(float(x), 3) for x in layer] for layer in values]
+    return [[round(float(x), digits) for x in layer] for layer in values]
 
 
 def said_twice(known, seeds, words):

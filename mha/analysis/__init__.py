@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from mha.analysis import metrics, patterns
+from mha.analysis import metrics, patterns, similarity
 
 __all__ = [
     "ablation_effects",
@@ -32,6 +32,7 @@ __all__ = [
     "random_scores",
     "remove_heads",
     "restored",
+    "similarity",
     "split_tokens",
     "split_types",
     "stream_patching_effects",
