@@ -5,8 +5,8 @@ addition that follows it counts as two operations, and sizes in memory are bytes
 """
 
 from mha.cost.activations import composed_activations, fused_activations
-from mha.cost.cache import kv_cache_bytes, latent_cache_bytes
-from mha.cost.flops import absorbed_flops, attention_flops, core_flops, latent_flops
+from mha.cost.cache import kv_cache_bytes, latent_cache_bytes, linear_state_bytes
+from mha.cost.flops import absorbed_flops, attention_flops, core_flops, latent_flops, linear_flops
 from mha.cost.parameters import (
     attention_parameters,
     block_parameters,
@@ -14,6 +14,7 @@ from mha.cost.parameters import (
     latent_parameters,
     transformer_parameters,
 )
+from mha.cost.peaks import composed_peak, fused_peak
 from mha.cost.published import Machine, Model, published_machines, published_models
 from mha.cost.roofline import arithmetic_intensity, attainable_flops, roofline_seconds
 from mha.cost.sizes import Latent
@@ -30,16 +31,20 @@ __all__ = [
     "attention_parameters",
     "block_parameters",
     "composed_activations",
+    "composed_peak",
     "composed_traffic",
     "core_flops",
     "feed_forward_parameters",
     "flash_traffic",
     "fused_activations",
+    "fused_peak",
     "fused_traffic",
     "kv_cache_bytes",
     "latent_cache_bytes",
     "latent_flops",
     "latent_parameters",
+    "linear_flops",
+    "linear_state_bytes",
     "published_machines",
     "published_models",
     "roofline_seconds",

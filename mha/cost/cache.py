@@ -19,6 +19,15 @@ def latent_cache_bytes(n, latent, *, num_layers=1, batch=1, itemsize=2):
     return _all(n, latent.d_latent + latent.d_rope, num_layers, batch, itemsize)
 
 
+def linear_state_bytes(num_heads, d_features, d_value, *, num_layers=1, batch=1, itemsize=4):
+    """Return the size of what linear attention keeps of any number of positions.   Book: {eq}`linear-cost`.
+
+    A matrix for each query head, with a column for the denominator; sums have at least float32, hence `itemsize`.
+    """
+    num_heads, d_features, d_value = counts(num_heads=num_heads, d_features=d_features, d_value=d_value)
+    return _all(1, num_heads * d_features * (d_value + 1), num_layers, batch, itemsize)
+
+
 def _all(n, width, num_layers, batch, itemsize):
     num_layers, itemsize = counts(num_layers=num_layers, itemsize=itemsize)
     return count("n", n) * width * num_layers * count("batch", batch) * itemsize

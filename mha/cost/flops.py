@@ -26,6 +26,16 @@ def core_flops(pairs, num_heads, d_head, *, d_value=None):
     return 2 * count("pairs", pairs) * num_heads * (d_head + d_value)
 
 
+def linear_flops(n, num_heads, d_features, d_value):
+    """Count the operations of linear attention over n positions, its features taken as given.
+
+    Each key adds to a state of d_features · (d_value + 1) numbers, with a column of ones for the denominator, and each
+    query reads it.   Book: {eq}`linear-cost`.
+    """
+    num_heads, d_features, d_value = counts(num_heads=num_heads, d_features=d_features, d_value=d_value)
+    return 4 * count("n", n) * num_heads * d_features * (d_value + 1)
+
+
 def latent_flops(n, d_model, num_heads, latent, *, cached=0, pairs=None):
     """Count the operations of latent attention that makes keys and values for every head, cached positions too."""
     n, cached = count("n", n), count("cached", cached)

@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from mha.cost.cache import kv_cache_bytes, latent_cache_bytes
-from mha.cost.parameters import attention_parameters, latent_parameters
+from mha.cost.parameters import attention_parameters, feed_forward_parameters, latent_parameters
 from mha.cost.sizes import Latent
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """The attention layers of a published model. `source` is a key of the bibliography, `where` a place in it."""
+    """The layers of a published model. `source` is a key of the bibliography, `where` a place in it.
+
+    `d_mlp` is the width between the matrices of a feed-forward layer, three of them if it has a gate; None if it is
+    not in the table.
+    """
 
     name: str
     year: int
@@ -24,6 +28,8 @@ class Model:
     source: str
     where: str
     latent: Latent | None = None
+    d_mlp: int | None = None
+    num_mlp_matrices: int = 2
 
     @property
     def num_attentions(self):
@@ -36,6 +42,14 @@ class Model:
             return self.num_attentions * latent_parameters(self.d_model, self.num_heads, self.latent)
         heads = {"num_kv_heads": self.num_kv_heads, "d_head": self.d_head}
         return self.num_attentions * attention_parameters(self.d_model, self.num_heads, **heads, bias=False)
+
+    def feed_forward_parameters(self):
+        """Return the number of weights in the feed-forward layers of all stacks, biases left out."""
+        if self.d_mlp is None:
+            raise ValueError(f"d_mlp is None: the table does not say how wide the feed-forward layers of {self.name} are")
+        stacks = 2 if self.kind == "encoder-decoder" else 1
+        one = feed_forward_parameters(self.d_model, self.d_mlp, num_matrices=self.num_mlp_matrices, bias=False)
+        return stacks * self.num_layers * one
 
     def cache_bytes(self, n, *, batch=1, itemsize=2):
         """Return what decoding keeps of n positions in self-attention, all layers; 0 for an encoder."""

@@ -1,7 +1,10 @@
-"""Count what torch does: operations, bytes moved by each operator, bytes kept for the backward pass."""
+"""Count what torch does: operations, bytes moved by each operator, bytes kept for the backward pass, bytes held."""
+
+import weakref
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 
@@ -50,3 +53,38 @@ def kept(call):
         result = call()
     del result
     return sum(storage.nbytes() for storage in storages.values())
+
+
+class Held(TorchDispatchMode):
+    """Follow the bytes of what operators return until it is freed; what they hold inside themselves is not seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = self.most = 0
+        self.alive = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        given = {x.data_ptr() for x in _storages((args, kwargs))}
+        out = function(*args, **(kwargs or {}))
+        for storage in _storages(out):
+            if storage.data_ptr() not in given | self.alive:
+                self.alive.add(storage.data_ptr())
+                self.now += storage.nbytes()
+                weakref.finalize(storage, self.free, storage.data_ptr(), storage.nbytes())
+        self.most = max(self.most, self.now)
+        return out
+
+    def free(self, address, nbytes):
+        self.alive.discard(address)
+        self.now -= nbytes
+
+
+def _storages(tree):
+    return [x.untyped_storage() for x in tree_leaves(tree) if isinstance(x, torch.Tensor)]
+
+
+def peak(call):
+    """Run a call and return the most bytes that the results of its operators took at a time."""
+    with Held() as counter:
+        call()
+    return counter.most

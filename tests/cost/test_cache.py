@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from cost import deepseek
-from mha.cost import kv_cache_bytes, latent_cache_bytes
+from mha import nn
+from mha.cost import kv_cache_bytes, latent_cache_bytes, linear_state_bytes
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
@@ -29,6 +30,13 @@ def test_kv_cache_bytes_by_hand():
 
 def test_latent_cache_bytes_by_hand():
     assert latent_cache_bytes(13, deepseek.latent(None), num_layers=3, batch=2) == 13 * (7 + 4) * 3 * 2 * 2
+
+
+def test_linear_state_bytes_of_nn():
+    q, k, v = (torch.ones(2, 3, 11, width) for width in (5, 5, 7))
+    _, state = nn.linear_average(q, k, v)
+    assert linear_state_bytes(3, 5, 7, batch=2) == state.nbytes
+    assert linear_state_bytes(3, 5, 7, num_layers=13, itemsize=2) == 13 * 3 * 5 * (7 + 1) * 2
 
 
 @pytest.mark.parametrize(

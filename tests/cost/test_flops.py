@@ -5,7 +5,7 @@ import torch
 
 from cost import counting, deepseek
 from mha import masks, nn
-from mha.cost import absorbed_flops, attention_flops, attention_parameters, core_flops, latent_flops
+from mha.cost import absorbed_flops, attention_flops, attention_parameters, core_flops, latent_flops, linear_flops
 
 
 def test_attention_flops_are_those_of_the_loops():
@@ -48,6 +48,12 @@ def test_core_flops_are_torchs_count_on_the_composed_path():
     assert counting.flops(lambda: nn.attention(q, k, v, bias=bias, mask=masks.causal)) == every
     visible = masks.causal.dense(11, 13).sum()
     assert core_flops(masks.causal.pairs(11, 13), 6, 5, d_value=7) == 6 * visible * 2 * (5 + 7)
+
+
+def test_linear_flops_are_torchs_count():
+    q, k = (torch.zeros(1, 3, 11, 5) for _ in range(2))
+    features = nn.FeatureAttention()
+    assert linear_flops(11, 3, 5, 7) == counting.flops(lambda: features(q, k, torch.zeros(1, 3, 11, 7)))
 
 
 def test_a_step_with_a_cache_does_the_work_of_its_row():
