@@ -13,7 +13,8 @@ def without_heads(model, heads):
     """Silence heads of `model` until the block ends: what they found counts as zero.   Book: {eq}`without-heads`.
 
     `heads` holds pairs (layer, head). A layer is its number among the attention layers of the model, in the order of
-    `named_modules`, or its name: in an encoder–decoder, say which of its attentions is meant. ::
+    `named_modules`, or its name: in an encoder–decoder, say which of its attentions is meant. A head is the number that
+    it was built with, whatever `remove_heads` has taken out before it. ::
 
         with without_heads(model, {(18, 6), ("blocks.17.attention", 3)}):
             model(tokens)
@@ -34,6 +35,15 @@ def named_heads(layers, heads):
         name = _name(layers, layer)
         found.setdefault(name, set()).add(_head(layers[name], name, head))
     return found
+
+
+def chosen_heads(layers, heads):
+    """Return {name: numbers of heads} of pairs (layer, head); raise for one that is not there."""
+    chosen = {}
+    for layer, head in _pairs(heads):
+        name = _name(layers, layer)
+        chosen.setdefault(name, set()).add(_head(layers[name], name, head))
+    return chosen
 
 
 def _pairs(heads):
@@ -57,19 +67,21 @@ def _name(layers, layer):
 
 def _head(layer, name, head):
     number = integer("the head in heads", head)
-    if not 0 <= number < layer.num_heads:
-        raise ValueError(f"heads names head {number} of {name!r}: expected 0 … {layer.num_heads - 1}")
-    return number
+    if number in layer.head_ids:
+        return number
+    if 0 <= number < layer.built_with[0]:
+        raise ValueError(f"heads names head {number} of {name!r}, which is gone: expected one of {layer.head_ids}")
+    raise ValueError(f"heads names head {number} of {name!r}: expected 0 … {layer.built_with[0] - 1}")
 
 
 def _silencer(layer, numbers):
     """Return the core of the layer with zeros for what these heads found."""
-    core, silent = layer.core, sorted(numbers)
+    core = layer.core
 
     def silence(q, k, v, **options):
         found = core(q, k, v, **options)
         keep = found.new_ones(layer.num_heads, 1, 1)
-        keep[silent] = 0
+        keep[[number for number, one in enumerate(layer.head_ids) if one in numbers]] = 0
         return found * keep
 
     return silence

@@ -7,7 +7,7 @@ from torch import nn
 
 from mha import shapes
 from mha.dropout import Dropout
-from mha.nn import checks, layer_checks, norm, torch_mha
+from mha.nn import checks, head_ids, layer_checks, norm, torch_mha
 from mha.nn.cache import Cache, cached_attention
 from mha.nn.dot_product import attention, attention_weights
 from mha.nn.schemes import Places, biased, core_biased, places, turned
@@ -55,6 +55,10 @@ class MultiHeadAttention(nn.Module):
     per sample; `context_positions` say it of the context. By default the context counts from 0, and the last row of x
     stands at its last row, or with `masks.lengths` at the last valid one. If the mask compares positions, both must
     be consecutive integers (checked on a CPU, outside of graphs).
+
+    `mha.analysis.remove_heads` takes heads out. `head_ids` are the numbers that those left had at first, `key_heads`
+    the key head that each reads now: groups may be of unequal size. Masks and biases with an axis of heads are about
+    the heads that are left, in this order. A state holds both, and loads into a layer that is still whole.
     """
 
     def __init__(
@@ -87,6 +91,8 @@ class MultiHeadAttention(nn.Module):
         layer_checks.check_flags(bias=bias, sinks=sinks, gate=gate)
         self.d_model, self.num_heads, self.num_kv_heads, self.d_head = d_model, num_heads, num_kv_heads, d_head
         self.position, self.scale, self.softcap, self.dropout, self.core = position, scale, softcap, dropout, core
+        self.built_with, self.head_ids = (num_heads, num_kv_heads), tuple(range(num_heads))
+        self.reads = self.scheme_heads = None  # what surgery has made irregular
         options = {"bias": bias, "device": device, "dtype": dtype}
         d_queries, d_keys = self.num_heads * self.d_head, self.num_kv_heads * self.d_head
         self.q_proj = nn.Linear(d_model, d_queries, **options)
@@ -110,6 +116,11 @@ class MultiHeadAttention(nn.Module):
         for part in (self.q_norm, self.k_norm):
             if hasattr(part, "reset_parameters"):
                 part.reset_parameters()
+
+    @property
+    def key_heads(self):
+        """The key head that each query head reads, by its number now."""
+        return head_ids.regular(self.num_heads, self.num_kv_heads) if self.reads is None else self.reads
 
     @partial(hinted, answers=LAYER)
     def forward(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
@@ -137,9 +148,10 @@ class MultiHeadAttention(nn.Module):
             new = cache.positions(x.shape[-2], x.device)
             q, k = turned(position, q, k, new, new)
             slots = torch.arange(cache.slots_after(x.shape[-2]), device=x.device)
-            core = core_biased(core, position, Places(new, slots, None))
+            core = core_biased(core, position, Places(new, slots, None), self.scheme_heads)
         if self.norm_last:
             q, k = self._normed(q, k)
+        core = core if self.reads is None else head_ids.reading_core(core, self.reads)
         options = self._options(mask, bias) | {"dropout": self._dropout()}
         heads, cache = cached_attention(q, k, v, cache, core=core, **options)
         return self._written(heads, x), cache
@@ -161,7 +173,8 @@ class MultiHeadAttention(nn.Module):
         q = _split(self.q_proj(x), self.num_heads)
         q = q if self.q_norm is None else norm.normed(self.q_norm, q)
         options = self._options(mask, bias) | {"dropout": self._dropout()}
-        return self._written(self.core(q, *cache.rows, **options), x)
+        core = self.core if self.reads is None else head_ids.reading_core(self.core, self.reads)
+        return self._written(core(q, *cache.rows, **options), x)
 
     def per_head(self, x, context=None, *, mask=None, bias=None, positions=None, context_positions=None):
         """Return what each head found, before gate and join: (batch, heads, length, d_head).   Book: {eq}`head`"""
@@ -191,8 +204,9 @@ class MultiHeadAttention(nn.Module):
             q, k = turned(self.position, q, k, stand.queries, stand.keys)
         if self.norm_last:
             q, k = self._normed(q, k)
+        k, v = (k, v) if self.reads is None else head_ids.read(self.reads, k, v)
         if stand is not None:
-            bias = biased(self.position, bias, q, k, stand, self.scale)
+            bias = biased(self.position, bias, q, k, stand, self.scale, self.scheme_heads)
         options = self._options(mask, bias)
         options["q_start"] = None if stand is None else stand.q_start
         return q, k, v, options
@@ -225,6 +239,14 @@ class MultiHeadAttention(nn.Module):
             return None
         return Dropout(self.dropout, torch.randint(2**31, (), device=self.out_proj.weight.device))
 
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        head_ids.save(self, destination, prefix)
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing, unexpected, errors):
+        head_ids.load(self, state_dict, prefix, missing, errors)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, unexpected, errors)
+
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention):
         """Return the same layer as ours, with copies of the weights."""
@@ -237,4 +259,5 @@ class MultiHeadAttention(nn.Module):
     def extra_repr(self):
         names = "d_model", "num_heads", "num_kv_heads", "d_head", "position", "scale", "softcap", "dropout"
         given = [f"{name}={getattr(self, name)}" for name in names if getattr(self, name) is not None]
-        return ", ".join(given if self.sinks is None else [*given, "sinks=True"])
+        given += [] if self.sinks is None else ["sinks=True"]
+        return ", ".join(given + head_ids.said(self))

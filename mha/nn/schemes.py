@@ -9,7 +9,7 @@ from mha import masks, shapes
 from mha.nn import checks
 from mha.nn.modes import readable
 
-__all__ = ["Places", "biased", "core_biased", "places", "turned"]
+__all__ = ["Places", "SchemeHeads", "biased", "core_biased", "places", "turned"]
 
 
 class Places(NamedTuple):
@@ -18,6 +18,23 @@ class Places(NamedTuple):
     queries: torch.Tensor
     keys: torch.Tensor
     q_start: Any
+
+
+class SchemeHeads(NamedTuple):
+    """The heads of a position scheme that a layer reads, where the scheme has more: layers may share a whole one."""
+
+    total: int
+    heads: tuple[int, ...]
+
+    def chosen(self, added: "Float[Tensor, '*b whole i j']") -> "Float[Tensor, '*b h i j']":
+        """Return what the scheme adds to the scores of these heads."""
+        return added if added.ndim < 3 or added.shape[-3] == 1 else added[..., self.heads, :, :]
+
+    def spread(self, x: "Float[Tensor, '*b h n d']") -> "Float[Tensor, '*b whole n d']":
+        """Return queries or keys of these heads at their places among all, with zeros for the others."""
+        x = x if x.shape[-3] == len(self.heads) else x.repeat_interleave(len(self.heads) // x.shape[-3], -3)
+        whole = x.new_zeros(*x.shape[:-3], self.total, *x.shape[-2:])
+        return whole.index_copy(-3, torch.tensor(self.heads, device=x.device), x)
 
 
 def places(mask, q, k, positions=None, context_positions=None, *, same=False):
@@ -70,19 +87,23 @@ def _for_each(positions, x):
     return x if batch is None else x.expand(*batch, *x.shape[-3:])
 
 
-def biased(position, bias, q, k, stand, scale):
+def biased(position, bias, q, k, stand, scale, heads=None):
     """Return the bias with what a position scheme adds to the scores of q and k, if it does.
 
     A scheme may look at positions alone, `bias`, or at what stands there too, `content_bias`; its terms are in units
-    of scores, the scale of the layer applied.
+    of scores, the scale of the layer applied. `heads` are the `SchemeHeads` of q, where the scheme has more.
     """
     terms = [] if bias is None else [bias]
     if hasattr(position, "bias"):
-        added = shapes.check_scheme_bias(position, position.bias(stand.queries, stand.keys), q)
+        added = position.bias(stand.queries, stand.keys)
+        added = shapes.check_scheme_bias(position, added if heads is None else heads.chosen(added), q)
         terms.append(_like_scores(added, q))
     if hasattr(position, "content_bias"):
         scale = q.shape[-1] ** -0.5 if scale is None else scale
-        terms.append(position.content_bias(_finite(q), _finite(k), stand.queries, stand.keys, scale))
+        contents = _finite(q), _finite(k)
+        contents = contents if heads is None else map(heads.spread, contents)
+        added = position.content_bias(*contents, stand.queries, stand.keys, scale)
+        terms.append(added if heads is None else heads.chosen(added))
     return sum(terms[1:], terms[0]) if terms else None
 
 
@@ -91,13 +112,14 @@ def _finite(x):
     return torch.where(x.isfinite().all(-1, keepdim=True), x, 0.0)
 
 
-def core_biased(core, position, stand):
+def core_biased(core, position, stand, heads=None):
     """Return a core that adds the terms of a position scheme; of use where it alone sees all keys, behind a cache."""
     if not (hasattr(position, "bias") or hasattr(position, "content_bias")):
         return core
 
     def attend(q, k, v, *, bias, scale, **options):
-        return core(q, k, v, bias=biased(position, bias, q, k, stand, scale), scale=scale, **options)
+        bias = biased(position, bias, q, k, stand, scale, heads)
+        return core(q, k, v, bias=bias, scale=scale, **options)
 
     return attend
 

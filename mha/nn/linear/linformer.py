@@ -39,6 +39,10 @@ class Linformer(nn.Module):
         for weight in (self.e, self.f):
             nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
 
+    def of_heads(self, heads):
+        """Return the core itself: E and F are those of all heads."""
+        return self
+
     @hinted
     def forward(self, q, k, v, **options):
         """Return what `mha.nn.attention` returns on the mixtures."""

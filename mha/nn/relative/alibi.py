@@ -1,6 +1,6 @@
 """Relative positions as a slope: a score falls with the distance, in each head at its own rate (Press et al. 2022)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -44,9 +44,14 @@ class Alibi:
     """
 
     num_heads: int
+    heads: tuple[int, ...] | None = field(default=None, kw_only=True)  # those of them that are left; None for all
 
     def __post_init__(self):
         count("num_heads", self.num_heads, least=1)
+
+    def of_heads(self, heads):
+        """Return the scheme of these heads alone: each keeps its slope."""
+        return replace(self, heads=tuple(heads if self.heads is None else (self.heads[head] for head in heads)))
 
     def bias(
         self, q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"
@@ -56,4 +61,5 @@ class Alibi:
         device = q_positions.device
         dtype = torch.float32 if device.type == "mps" else torch.float64  # which MPS does not have
         slopes = alibi_slopes(self.num_heads, device=device, dtype=dtype)
+        slopes = slopes if self.heads is None else torch.stack([slopes[head] for head in self.heads])
         return alibi_bias(slopes, q_positions, k_positions)

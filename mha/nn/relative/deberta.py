@@ -12,6 +12,7 @@ from mha.nn import checks
 from mha.nn.formula import wide
 from mha.nn.modes import own_precision
 from mha.nn.relative.pairs import distances, pick
+from mha.nn.strips import linear_of_heads, shallow_copy
 
 __all__ = ["DisentangledBias", "disentangled_bias"]
 
@@ -104,6 +105,13 @@ class DisentangledBias(nn.Module):
         for linear in (self.q_proj, self.k_proj):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
+
+    def of_heads(self, heads):
+        """Return the scheme of these heads alone, with projections of its own and the same table."""
+        made, width = shallow_copy(self), self.q_proj.out_features // self.num_heads
+        made.num_heads = len(heads)
+        made.q_proj, made.k_proj = (linear_of_heads(part, heads, width) for part in (self.q_proj, self.k_proj))
+        return made
 
     def content_bias(self, q, k, q_positions, k_positions, scale=None):
         """Return what the scheme adds to the scores of q and k: `disentangled_bias`."""

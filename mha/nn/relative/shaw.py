@@ -58,6 +58,10 @@ class ShawBias(nn.Module):
         """Draw the vectors by Glorot's rule."""
         nn.init.xavier_uniform_(self.weight)
 
+    def of_heads(self, heads):
+        """Return the scheme itself: its vectors are those of all heads."""
+        return self
+
     def content_bias(self, q, k, q_positions, k_positions, scale=None):
         """Return what the distance of each pair adds to its score: `shaw_bias`."""
         return shaw_bias(q, self.weight, q_positions, k_positions, scale=scale)

@@ -9,6 +9,7 @@ from mha.integers import count
 from mha.nn import checks
 from mha.nn.modes import readable
 from mha.nn.relative.pairs import check_positions
+from mha.nn.strips import of_heads, shallow_copy
 
 __all__ = ["GridBias", "grid_bias"]
 
@@ -56,6 +57,12 @@ class GridBias(nn.Module):
     def reset_parameters(self):
         """Set the weights to zero: at first no offset counts."""
         nn.init.zeros_(self.weight)
+
+    def of_heads(self, heads):
+        """Return the scheme of these heads alone, with a table of its own."""
+        made = shallow_copy(self)
+        made.num_heads, made.weight = len(heads), of_heads(self.weight, heads, dim=1)
+        return made
 
     def bias(
         self, q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"

@@ -10,6 +10,7 @@ from mha.integers import count
 from mha.nn import checks
 from mha.nn.relative.pairs import distances as distances_of
 from mha.nn.relative.pairs import pick
+from mha.nn.strips import of_heads, shallow_copy
 
 __all__ = ["RelativeBias", "relative_bias", "relative_buckets"]
 
@@ -71,6 +72,12 @@ class RelativeBias(nn.Module):
     def reset_parameters(self):
         """Set the weights to zero: at first no distance counts."""
         nn.init.zeros_(self.weight)
+
+    def of_heads(self, heads):
+        """Return the scheme of these heads alone, with a table of its own."""
+        made = shallow_copy(self)
+        made.num_heads, made.weight = len(heads), of_heads(self.weight, heads, dim=1)
+        return made
 
     def bias(
         self, q_positions: "Int[Tensor, '*b i']", k_positions: "Int[Tensor, '*b j']"

@@ -15,6 +15,7 @@ from mha.nn.formula import wide
 from mha.nn.modes import own_precision
 from mha.nn.position import sinusoidal
 from mha.nn.relative.pairs import check_positions
+from mha.nn.strips import linear_of_heads, of_heads, shallow_copy
 
 __all__ = ["TransformerXLBias", "transformer_xl_bias"]
 
@@ -88,6 +89,13 @@ class TransformerXLBias(nn.Module):
         nn.init.xavier_uniform_(self.r_proj.weight)
         nn.init.zeros_(self.u)
         nn.init.zeros_(self.v)
+
+    def of_heads(self, heads):
+        """Return the scheme of these heads alone, with parameters of its own."""
+        made = shallow_copy(self)
+        made.u, made.v = (of_heads(part, heads) for part in (self.u, self.v))
+        made.r_proj = linear_of_heads(self.r_proj, heads, self.u.shape[1])
+        return made
 
     def content_bias(self, q, k, q_positions, k_positions, scale=None):
         """Return what the scheme adds to the scores of q and k: `transformer_xl_bias`."""

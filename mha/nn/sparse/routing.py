@@ -13,6 +13,7 @@ from mha.masks.terms import causal_and_lengths
 from mha.nn import checks, formula
 from mha.nn.dot_product import attention
 from mha.nn.sparse.top_k import highest
+from mha.nn.strips import shallow_copy
 from mha.nn.visible import table
 from mha.random_matrices import gaussian
 
@@ -107,6 +108,12 @@ class Routing(nn.Module):
             raise ValueError(f"decay is {decay}: expected a share from 0 to 1")
         drawn = torch.from_numpy(gaussian(seed, *shape))
         self.register_buffer("centroids", unit(drawn).to(torch.get_default_dtype()))
+
+    def of_heads(self, heads):
+        """Return the core of these heads alone, with centroids of its own."""
+        made = shallow_copy(self)
+        made.centroids = self.centroids[torch.tensor(heads, device=self.centroids.device)]
+        return made
 
     def forward(
         self, q, k, v, *, mask=None, bias=None, scale=None, softcap=None, sinks=None, q_start=None, dropout=None

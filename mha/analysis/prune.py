@@ -1,0 +1,98 @@
+"""Take heads out of a model for good, reorder them and pool their keys: a smaller layer, not a silenced one.
+
+A head keeps the number that it was built with, whatever goes before it. Each function changes the model in place and
+returns a `Surgery`, whose `undo()` puts the very parameters back. The parameters that it makes are new ones: make
+optimizers afterwards.
+"""
+
+from mha import shapes
+from mha.analysis.ablation import chosen_heads
+from mha.analysis.cores import attention_layers
+from mha.integers import count, integers
+from mha.nn.heads import MultiHeadAttention
+from mha.nn.surgery import Surgery, kept_heads, key_heads_changed
+
+__all__ = ["Surgery", "merge_heads", "permute_heads", "remove_heads"]
+
+
+def remove_heads(model, heads) -> Surgery:
+    """Remove heads of `model`, in place: the same outputs as `without_heads`, with fewer parameters and less work.
+
+    `heads` holds pairs (layer, head) as in `without_heads`; of one `MultiHeadAttention`, numbers alone will do. Heads go
+    by the number that they were built with: ::
+
+        first = remove_heads(model, {(18, 6), ("blocks.17.attention", 3)})
+        second = remove_heads(model, {(18, 7)})  # the head that was 7 before, too
+        second.undo()
+        first.undo()
+
+    What belongs to a head goes with it: rows of `q_proj`, columns of `out_proj`, rows of `gate_proj`, the sink, what a
+    position scheme holds for it, and the key head that no query head reads any more. A scheme with parameters that
+    layers of `model` share stays whole, and each layer reads its heads of it. The biases that are left act as before.
+
+    Raises ValueError for a head that is gone, and for all heads of a layer; TypeError where a core or a projection
+    does not say what belongs to a head. Nothing is changed then. Michel et al. (2019).
+    """
+    layers = attention_layers(model, "it has no heads")
+    changes = []
+    for name, numbers in chosen_heads(layers, _pairs(model, heads)).items():
+        layer = layers[name]
+        left = [number for number, one in enumerate(layer.head_ids) if one not in numbers]
+        if not left:
+            raise ValueError(
+                f"heads holds all {layer.num_heads} heads of {name!r}: expected one to be left; without_heads silences "
+                "all of them"
+            )
+        changes += kept_heads(layer, left, tied=_shared(layer, layers))
+    return Surgery(changes).apply()
+
+
+def permute_heads(layer, order) -> Surgery:
+    """Put the heads of a layer into another order, in place: the function stays the same.
+
+    `order` holds the number of every head that is left, as it was built. Key heads follow, in the order in which they
+    are first read; heads that read one key head need not stay neighbours.
+    """
+    _check_layer(layer)
+    order = [int(number) for number in integers("order", order, "the numbers of all heads")]
+    if sorted(order) != sorted(layer.head_ids):
+        raise ValueError(f"order is {order}: expected each of {layer.head_ids} once")
+    return Surgery(kept_heads(layer, [layer.head_ids.index(number) for number in order])).apply()
+
+
+def merge_heads(model, num_kv_heads) -> Surgery:
+    """Let neighbouring key heads become one, the mean of them, in place and in all layers (Ainslie et al. 2023).
+
+    `model` is a layer or has some. Exact where the heads of a group were equal; anything else changes the function,
+    and training is to mend it. Key heads stand as they are stored: `permute_heads` brings together what is to be merged.
+    """
+    layers, changes = attention_layers(model, "it has no heads"), []
+    count("num_kv_heads", num_kv_heads, least=1)
+    for name, layer in layers.items():
+        wording = f"num_kv_heads is {{}} and {name or 'the layer'} has {{}}"
+        shapes.check_groups(layer.num_kv_heads, num_kv_heads, wording=wording)
+        size = layer.num_kv_heads // num_kv_heads
+        changes += key_heads_changed(
+            layer,
+            lambda strips: strips.unflatten(0, (num_kv_heads, -1)).mean(1),
+            [head // size for head in layer.key_heads],
+        )
+    return Surgery(changes).apply()
+
+
+def _pairs(model, heads):
+    """Return pairs (layer, head); of a layer, numbers stand for its heads."""
+    heads = list(heads)
+    if isinstance(model, MultiHeadAttention):
+        return [head if isinstance(head, tuple) else (0, head) for head in heads]
+    return heads
+
+
+def _shared(layer, layers):
+    """Tell whether another layer has the same position scheme."""
+    return sum(other.position is layer.position for other in layers.values()) > 1
+
+
+def _check_layer(layer):
+    if not isinstance(layer, MultiHeadAttention):
+        raise TypeError(f"layer is a {type(layer).__name__}: expected a MultiHeadAttention")
