@@ -21,6 +21,7 @@ CHAPTERS = (
     "translation",
     "generation",
     "bert",
+    "bugs",
     "flash",
     "kernels",
     "mixed_precision",

@@ -494,6 +494,34 @@ def sinking_window(n, window, sinks):
     return np.array([[j <= i and (j < sinks or j > i - window) for j in range(n)] for i in range(n)])
 
 
+def box_number(attend):
+    """Tell the boxes by the causal mean of numbered values, then by one score, then by the heads that are read."""
+    flat, places = np.zeros((1, 1, 4, 1)), np.arange(1.0, 5).reshape(1, 1, 4, 1)
+    last = attend(flat, flat, places, np.tri(4, dtype=bool)).ravel()
+    if not math.isclose(last[0], 1):
+        return 4 if math.isclose(last[0], 1 / 4) and math.isclose(last[3], 2.5) else 2 if last[0] < 1 else 1
+    q, k = np.full((1, 1, 1, 16), 1.0), np.stack([np.zeros(16), np.full(16, 1 / 16)])[None, None]
+    share = attend(q, k, np.array([[[[0.0], [1.0]]]]), np.ones((1, 2), bool)).item()
+    if math.isclose(share, math.e / (1 + math.e)):
+        return 3
+    values = np.array([[[[5.0]], [[7.0]]]])
+    return 0 if attend(np.zeros((1, 4, 1, 1)), 0 * values, values, np.ones((1, 1), bool))[0, 1, 0, 0] == 5 else 5
+
+
+def weights_one_by_one(scores, mask):
+    weights = np.zeros(scores.shape)
+    for i, row in enumerate(mask):
+        if row.any():
+            weights[i, row] = torch.softmax(torch.tensor(scores[i, row].astype(float)), 0).numpy()
+    return weights
+
+
+def largest_cache_error(attend, q, k, v, cut):
+    whole, behind = attend(q, k, v), attend(q[cut:], k, v)
+    early = abs(whole[:cut] - attend(q[:cut], k[:cut], v[:cut])).max()
+    return max(early, max(abs(whole[cut + i] - row).max() for i, row in enumerate(behind)))
+
+
 ANSWERS = {
     "first-look-1": previous_token_score,
     "first-look-2": sink_score,
@@ -587,6 +615,12 @@ ANSWERS = {
     "bert-3": outputs_that_may_move,
     "bert-4": lambda states, keep: keep @ states / keep.sum(),
     "bert-5": sum(1 for n in range(500) if n % 20 < 3) * 0.8,
+    "bugs-1": 6.0,
+    "bugs-2": 5,
+    "bugs-3": box_number,
+    "bugs-4": weights_one_by_one,
+    "bugs-5": largest_cache_error,
+    "bugs-6": max((5 * 4 + piece) % 64 for piece in range(4)) - 5,
     "flash-1": take_in,
     "flash-2": causal_tiles,
     "flash-3": bytes_moved,
