@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from mha.analysis import metrics, patterns, similarity
+from mha.analysis import dilution, metrics, patterns, similarity
 
 __all__ = [
     "ablation_effects",
@@ -10,11 +10,13 @@ __all__ = [
     "attention_rollout",
     "capture",
     "control_labels",
+    "dilution",
     "entropy_scores",
     "fit_probe",
     "follow_stream",
     "gradient_times_input",
     "gradient_times_weights",
+    "influence",
     "integrated_gradients",
     "leave_one_out",
     "mask_gradients",
@@ -32,6 +34,7 @@ __all__ = [
     "random_scores",
     "remove_heads",
     "restored",
+    "row_residual",
     "similarity",
     "split_tokens",
     "split_types",
@@ -53,6 +56,7 @@ _LATER = {
     "follow_stream": "stream",
     "gradient_times_input": "attribution",
     "gradient_times_weights": "attribution",
+    "influence": "reach",
     "integrated_gradients": "attribution",
     "leave_one_out": "patching",
     "mask_gradients": "importance",
@@ -68,6 +72,7 @@ _LATER = {
     "random_scores": "importance",
     "remove_heads": "prune",
     "restored": "patching",
+    "row_residual": "collapse",
     "split_tokens": "probe",
     "split_types": "probe",
     "stream_patching_effects": "patching",
