@@ -24,8 +24,7 @@ def js_distance(
     if a.shape[-2:] != b.shape[-2:]:
         raise ValueError(f"a has shape {a.shape} and b {b.shape}: expected maps of the same queries and keys")
     rows = _choosing(visible, a.shape[-2:])
-    a, b = a[..., rows, :], b[..., rows, :]
-    return _root_of_divergence(a, b, _entropies(a), _entropies(b)).mean(-1)
+    return _to_each(a[..., rows, :], b[..., rows, :])
 
 
 def pattern_distances(
@@ -33,16 +32,18 @@ def pattern_distances(
 ) -> "Float[Array, 'h g']":
     """Return `js_distance` of each head to each of `others`, to the same heads unless given."""
     weights = _heads("weights", _rows(weights))
-    others = weights if others is None else _heads("others", _rows(others))
+    if others is None:
+        rows = _choosing(visible, weights.shape[1:])
+        half = [_to_each(head, weights[n:][:, rows]) for n, head in enumerate(weights[:, rows])]
+        found = np.stack([np.pad(row, (len(weights) - len(row), 0)) for row in half])
+        return np.maximum(found, found.T)
+    others = _heads("others", _rows(others))
     if weights.shape[1:] != others.shape[1:]:
         raise ValueError(
             f"weights has shape {weights.shape} and others {others.shape}: expected maps of the same queries and keys"
         )
     rows = _choosing(visible, weights.shape[1:])
-    weights, others = weights[:, rows], others[:, rows]
-    entropies, others_entropies = _entropies(weights), _entropies(others)
-    pairs = (_root_of_divergence(w, others, h, others_entropies) for w, h in zip(weights, entropies, strict=True))
-    return np.stack([found.mean(-1) for found in pairs])
+    return np.stack([_to_each(head, others[:, rows]) for head in weights[:, rows]])
 
 
 def shuffled_keys(weights: "Float[Array, '*b i j']", rng, *, visible=None) -> "Float[Array, '*b i j']":
@@ -119,9 +120,10 @@ def _entropies(p):
     return -(p * np.log2(p, where=p > 0, out=np.zeros_like(p))).sum(-1)
 
 
-def _root_of_divergence(p, q, p_entropy, q_entropy):
-    divergence = _entropies((p + q) / 2) - (p_entropy + q_entropy) / 2
-    return np.sqrt(np.clip(divergence, 0.0, 1.0))
+def _to_each(a, b):
+    """Return the mean distance of the rows of a, (…, i, j), and of b."""
+    divergence = _entropies((a + b) / 2) - (_entropies(a) + _entropies(b)) / 2
+    return np.sqrt(np.clip(divergence, 0.0, 1.0)).mean(-1)
 
 
 def _vectors(name, value, ndim):
@@ -136,6 +138,6 @@ def _kernels(name, outputs):
     """Return the centred products of the vectors of each head, as one vector of length 1: (heads, n · n)."""
     outputs = _vectors(name, outputs, 3)
     outputs = outputs - outputs.mean(1, keepdims=True)
-    kernels = np.einsum("hnd,hmd->hnm", outputs, outputs).reshape(len(outputs), -1)
+    kernels = (outputs @ outputs.mT).reshape(len(outputs), -1)
     sizes = np.linalg.norm(kernels, axis=-1, keepdims=True)
     return kernels / np.where(sizes == 0, 1.0, sizes)
