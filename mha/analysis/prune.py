@@ -5,6 +5,11 @@ returns a `Surgery`, whose `undo()` puts the very parameters back. The parameter
 optimizers afterwards.
 """
 
+import copy
+from itertools import chain
+
+from torch import nn
+
 from mha import shapes
 from mha.analysis.ablation import chosen_heads
 from mha.analysis.cores import attention_layers
@@ -12,14 +17,14 @@ from mha.integers import count, integers
 from mha.nn.heads import MultiHeadAttention
 from mha.nn.surgery import Surgery, kept_heads, key_heads_changed
 
-__all__ = ["Surgery", "merge_heads", "permute_heads", "remove_heads"]
+__all__ = ["Surgery", "merge_heads", "permute_heads", "remove_heads", "split_layer"]
 
 
 def remove_heads(model, heads) -> Surgery:
     """Remove heads of `model`, in place: the same outputs as `without_heads`, with fewer parameters and less work.
 
-    `heads` holds pairs (layer, head) as in `without_heads`; of one `MultiHeadAttention`, numbers alone will do. Heads go
-    by the number that they were built with: ::
+    `heads` holds pairs (layer, head) as in `without_heads`; of one `MultiHeadAttention`, numbers alone will do. A head
+    is the number that it was built with: ::
 
         first = remove_heads(model, {(18, 6), ("blocks.17.attention", 3)})
         second = remove_heads(model, {(18, 7)})  # the head that was 7 before, too
@@ -64,7 +69,7 @@ def merge_heads(model, num_kv_heads) -> Surgery:
     """Let neighbouring key heads become one, the mean of them, in place and in all layers (Ainslie et al. 2023).
 
     `model` is a layer or has some. Exact where the heads of a group were equal; anything else changes the function,
-    and training is to mend it. Key heads stand as they are stored: `permute_heads` brings together what is to be merged.
+    and training is to mend it. Neighbours are those of `key_heads`; `permute_heads` brings together what is alike.
     """
     layers, changes = attention_layers(model, "it has no heads"), []
     count("num_kv_heads", num_kv_heads, least=1)
@@ -78,6 +83,28 @@ def merge_heads(model, num_kv_heads) -> Surgery:
             [head // size for head in layer.key_heads],
         )
     return Surgery(changes).apply()
+
+
+def split_layer(layer, groups) -> list[MultiHeadAttention]:
+    """Return layers that add up to this one, each with a group of its heads; the first has the bias of the output.
+
+    `groups` hold every head that is left once, by the numbers that they were built with. Exact, for a layer is the sum
+    of what its heads write. A head alone is exactly two of half the width only along its values: the weights need the
+    whole of q and k.
+    """
+    _check_layer(layer)
+    groups = [[int(head) for head in integers("groups", sorted(group), "numbers of heads")] for group in groups]
+    everyone = sorted(chain.from_iterable(groups))
+    if everyone != sorted(layer.head_ids) or not all(groups):
+        raise ValueError(f"groups hold {everyone}: expected each of {layer.head_ids} once")
+    parts = []
+    for group in groups:
+        part = copy.deepcopy(layer)
+        Surgery(kept_heads(part, [part.head_ids.index(head) for head in group])).apply()
+        if parts and part.out_proj.bias is not None:
+            nn.init.zeros_(part.out_proj.bias)
+        parts.append(part)
+    return parts
 
 
 def _pairs(model, heads):

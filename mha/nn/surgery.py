@@ -12,7 +12,7 @@ from torch import nn
 from mha.nn.schemes import SchemeHeads
 from mha.nn.strips import of_heads
 
-__all__ = ["Change", "Surgery", "key_heads_changed", "kept_heads", "regular"]
+__all__ = ["Change", "Surgery", "kept_heads", "key_heads_changed", "regular"]
 
 
 class Change(NamedTuple):
