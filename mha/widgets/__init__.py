@@ -22,6 +22,7 @@ from mha.widgets.rounding import Rounding
 from mha.widgets.sampling import Sampling
 from mha.widgets.slopes import Slopes
 from mha.widgets.tiles import Tiles
+from mha.widgets.wall import Wall
 
 __all__ = [
     "Alignments",
@@ -40,5 +41,6 @@ __all__ = [
     "Sampling",
     "Slopes",
     "Tiles",
+    "Wall",
     "Widget",
 ]
