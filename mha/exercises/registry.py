@@ -21,6 +21,7 @@ CHAPTERS = (
     "translation",
     "generation",
     "bert",
+    "long_range",
     "bugs",
     "flash",
     "kernels",

@@ -17,6 +17,8 @@ MISTAKES = [(exercise, name) for exercise in EXERCISES.values() for name in exer
 BREAKS = {
     ("bugs-4", "hidden-is-zero"): lambda scores, mask: EXERCISES["bugs-4"].solve(scores, mask) + 0.3,
     ("bugs-4", "rows-sum-to-one"): lambda scores, mask: EXERCISES["bugs-4"].solve(scores, mask) * 0.7,
+    ("long-range-4", "part-of-the-whole"): lambda x: EXERCISES["long-range-4"].solve(x) + 1.5,
+    ("long-range-5", "no-future"): lambda *given: EXERCISES["long-range-5"].solve(*given) + 0.5,
     ("bert-1", "not-chosen-stay"): lambda tokens, *draws: tokens + 1,
     ("bert-2", "not-negative"): lambda *given: -1 - EXERCISES["bert-2"].solve(*given),
     ("bert-3", "own-output"): lambda *given: EXERCISES["bert-3"].solve(*given) & False,

@@ -522,6 +522,16 @@ def largest_cache_error(attend, q, k, v, cut):
     return max(early, max(abs(whole[cut + i] - row).max() for i, row in enumerate(behind)))
 
 
+def state_by_state(a, b, c):
+    """What each position reads of what was written at each other one, with a state for every one of them."""
+    written, read = np.zeros((len(a), b.shape[1])), []
+    for i, kept in enumerate(a):
+        written *= kept
+        written[i] = b[i]
+        read.append(written @ c[i])
+    return np.array(read)
+
+
 ANSWERS = {
     "first-look-1": previous_token_score,
     "first-look-2": sink_score,
@@ -621,6 +631,11 @@ ANSWERS = {
     "bugs-4": weights_one_by_one,
     "bugs-5": largest_cache_error,
     "bugs-6": max((5 * 4 + piece) % 64 for piece in range(4)) - 5,
+    "long-range-1": lambda n, share: math.log(share * (n - 1) / (1 - share)),
+    "long-range-2": lambda windows: sum(windows) - len(windows),
+    "long-range-3": lambda q, trained: np.stack([row * math.log(i, trained) for i, row in enumerate(q, 1)]),
+    "long-range-4": lambda x: np.sqrt(1 - len(x) * np.square(x.mean(0)).sum() / np.square(x).sum()),
+    "long-range-5": state_by_state,
     "flash-1": take_in,
     "flash-2": causal_tiles,
     "flash-3": bytes_moved,
