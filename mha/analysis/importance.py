@@ -1,7 +1,8 @@
 """How much a model needs each of its heads, by several scores: a higher score says that the head matters more.
 
-A score of a model is an array (layers, heads), layers in the order of `named_modules`, NaN where a layer has no such
-head. `pruning_order` turns any of them into the order in which heads go.
+A score of a model is an array (layers, heads): layers in the order of `named_modules`, heads by the numbers that they
+had at first, NaN where there is no such head or no longer. `pruning_order` turns a score into the order in which heads
+go.
 """
 
 import math
@@ -54,7 +55,7 @@ def mask_gradients(model, losses) -> np.ndarray:
     scores = np.full(_shape(model), np.nan)
     for row, (name, layer) in zip(scores, layers.items(), strict=True):
         by_example = sum((next(slopes) for _ in factors[name]), torch.zeros(len(each), layer.num_heads, 1, 1))
-        row[: layer.num_heads] = by_example.abs().double().mean(0).flatten().numpy()
+        row[list(layer.head_ids)] = by_example.abs().double().mean(0).flatten().numpy()
     return scores
 
 
@@ -115,10 +116,9 @@ def weight_norms(model) -> np.ndarray:
     for row, layer in zip(scores, attention_layers(model, "it has no heads").values(), strict=True):
         w_v = layer.v_proj.weight.detach().double().unflatten(0, (-1, layer.d_head))  # (key heads, d_head, d_in)
         w_o = layer.out_proj.weight.detach().double().unflatten(1, (-1, layer.d_head))  # (d_model, heads, d_head)
-        shared = torch.arange(layer.num_heads) * layer.num_kv_heads // layer.num_heads
-        values = torch.einsum("gxm, gym -> gxy", w_v, w_v)[shared]  # the norm needs the small products only
+        values = torch.einsum("gxm, gym -> gxy", w_v, w_v)[list(layer.key_heads)]  # small products are all it takes
         written = torch.einsum("mhx, mhy -> hxy", w_o, w_o)
-        row[: layer.num_heads] = (values * written).sum((-1, -2)).sqrt().numpy()
+        row[list(layer.head_ids)] = (values * written).sum((-1, -2)).sqrt().numpy()
     return scores
 
 
@@ -162,10 +162,10 @@ def pruning_order(scores: "Float[Array, 'layers h']", *, spared: int = 1) -> lis
 
 def _shape(model):
     layers = attention_layers(model, "it has no heads").values()
-    return len(layers), max(layer.num_heads for layer in layers)
+    return len(layers), max(layer.built_with[0] for layer in layers)
 
 
 def _heads(model):
     """Return the pairs (layer, head) of a model."""
     layers = attention_layers(model, "it has no heads").values()
-    return [(number, head) for number, layer in enumerate(layers) for head in range(layer.num_heads)]
+    return [(number, head) for number, layer in enumerate(layers) for head in layer.head_ids]

@@ -19,6 +19,7 @@ from mha.analysis import (
     normalised_by_layer,
     pruning_order,
     random_scores,
+    remove_heads,
     weight_norms,
     without_heads,
 )
@@ -243,6 +244,23 @@ def test_pruning_order_leaves_the_best_of_each_layer():
     assert pruning_order(scores, spared=0) == [(1, 1), (0, 0), (0, 1), (1, 2), (1, 0)]
     assert pruning_order(scores, spared=2) == [(1, 1)]
     assert pruning_order(scores, spared=7) == []
+
+
+def test_scores_of_a_pruned_model_keep_the_first_numbers(model):
+    gone = {(0, 1), (1, 0)}
+    whole = weight_norms(model)
+    with without_heads(model, gone):
+        masked = mask_gradients(model, losses), ablation_effects(model, mean_loss, {(0, 2), (1, 1)})
+    remove_heads(model, gone)
+    pruned = mask_gradients(model, losses), ablation_effects(model, mean_loss, {(0, 2), (1, 1)})
+    left = np.ones(whole.shape, bool)
+    left[tuple(zip(*gone, strict=True))] = False
+    assert_equal(weight_norms(model), np.where(left, whole, np.nan), rtol=1e-12)
+    for of_masked, of_pruned in zip(masked, pruned, strict=True):
+        assert_equal(of_pruned, np.where(left, of_masked, np.nan), rtol=1e-9, atol=1e-12)
+    assert (np.isnan(random_scores(model, np.random.default_rng(0))) == ~left).all()
+    assert not gone & set(pruning_order(pruned[0], spared=0))
+    refused("gone", ablation_effects, model, mean_loss, gone)
 
 
 def refused(message, call, *arguments, **options):
