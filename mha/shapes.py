@@ -437,9 +437,9 @@ def check_selective_scan(x, dt, A, B, C, D=None, state=None):
     for name in [name for name in sizes if name in given]:
         one, last = given[name], sizes[name]
         if _shape(one)[-len(last) :] != last or (name in "AD" and one.ndim > len(last)):
-            before = "" if name in "AD" else "…, "
+            expected = str(last) if name in "AD" else f"(…, {last[0]}, {last[1]})"
             raise ValueError(
-                f"{name} has shape {_shape(one)}: expected ({before}{', '.join(map(str, last))}), "
+                f"{name} has shape {_shape(one)}: expected {expected}, "
                 f"for x has {channels} channels and {n} tokens and A has {width} numbers a channel"
             )
     batches = {name: _shape(one)[:-2] for name, one in given.items() if name not in "AD"}

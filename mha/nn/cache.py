@@ -79,7 +79,7 @@ class Cache:
     def reorder(self, order):
         """Return the cache of the samples in `order`, which may repeat some and leave out others, as beams do."""
         order = torch.as_tensor(integers("order", order, "the numbers of the samples to keep"))
-        _check_order(order, self)
+        check_order(order, self)
         lengths = self.lengths if isinstance(self.lengths, int) else self.lengths[order.to(self.lengths.device)]
         slots = max(0, _largest(lengths))
         if self.room is None:
@@ -136,7 +136,8 @@ def cached_attention(q, k, v, cache, *, mask=None, core=attention, **options):
     return output, cache if valid is None else cache.crop(valid)
 
 
-def _check_order(order, cache):
+def check_order(order, cache):
+    """Raise unless these are numbers of samples that a cache has, where they can be read."""
     samples = cache.rows[0].shape[0] if cache.rows else None if isinstance(cache.lengths, int) else len(cache.lengths)
     if samples is None or order.device.type != "cpu" or not readable(order) or not len(order):
         return

@@ -1,12 +1,12 @@
 """What a state-space layer remembers of a sequence: as much after a million tokens as after one."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from mha.integers import count
-from mha.nn.cache import Cache
+from mha.integers import count, integers
+from mha.nn.cache import Cache, check_order
 
 __all__ = ["StateCache"]
 
@@ -49,11 +49,15 @@ class StateCache:
 
     def reorder(self, order):
         """Return the cache of the samples in `order`, which may repeat some and leave out others, as beams do."""
-        lengths = Cache(self.lengths, () if self.state is None else (self.state,)).reorder(order).lengths
-        if self.state is None:
-            return replace(self, lengths=lengths)
-        chosen = torch.as_tensor(order, device=self.state.device)
-        return StateCache(lengths, self.inputs[chosen], self.state[chosen])
+        order = torch.as_tensor(integers("order", order, "the numbers of the samples to keep"))
+        check_order(order, self)
+        lengths = self.lengths if isinstance(self.lengths, int) else self.lengths[order.to(self.lengths.device)]
+        return StateCache(lengths, *(x.index_select(0, order.to(x.device)) for x in self.rows))
+
+    @property
+    def rows(self):
+        """All that is kept: nothing before the first step."""
+        return () if self.state is None else (self.inputs, self.state)
 
     def __repr__(self):
         lengths = self.lengths if isinstance(self.lengths, int) else self.lengths.tolist()

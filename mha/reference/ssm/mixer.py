@@ -16,7 +16,7 @@ def gated_rms_norm(
     x, gate = shapes.float64("x", x), shapes.float64("gate", gate)
     shapes.check_shape("gate", gate, x.shape)
     shapes.check_heads(x.shape[-1], num_groups, name="the width of x")
-    groups = silu_gated(x, gate).reshape(*x.shape[:-1], num_groups, -1)
+    groups = silu_gated(x, gate).reshape(*x.shape[:-1], num_groups, x.shape[-1] // num_groups)
     normed = rms_norm(groups, eps=eps).reshape(x.shape)
     if gain is None:
         return normed
