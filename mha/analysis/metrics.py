@@ -1,8 +1,10 @@
-"""How far a prediction is from what was expected: of symbols, and of alignments."""
+"""How far a prediction is from what was expected: of symbols, of alignments, and of an order."""
 
 from collections.abc import Collection, Sequence
 
-__all__ = ["alignment_error_rate", "edit_distance", "error_rate", "phoneme_error_rate"]
+import numpy as np
+
+__all__ = ["alignment_error_rate", "edit_distance", "error_rate", "phoneme_error_rate", "rank_correlation"]
 
 Links = Collection[tuple[int, int]]
 
@@ -59,3 +61,23 @@ def alignment_error_rate(
     if not total:
         raise ValueError("predicted and sure hold no link: the rate of nothing is not defined")
     return 1 - found / total
+
+
+def rank_correlation(x, y) -> float:
+    """Return the correlation of the ranks of two lists of numbers: 1 for the same order, −1 for the opposite one.
+
+    Equal numbers share their mean rank. Spearman (1904).
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if x.shape != y.shape or x.ndim != 1 or len(x) < 2:
+        raise ValueError(f"x and y have shapes {x.shape} and {y.shape}: expected two lists of equally many numbers")
+    x, y = (ranks - ranks.mean() for ranks in (_ranks(x), _ranks(y)))
+    sizes = np.linalg.norm(x) * np.linalg.norm(y)
+    if not sizes:
+        raise ValueError("x or y holds one number over and over: it has no order")
+    return float(x @ y / sizes)
+
+
+def _ranks(x):
+    _, place, counts = np.unique(x, return_inverse=True, return_counts=True)
+    return (counts.cumsum() - (counts - 1) / 2)[place]

@@ -3,11 +3,12 @@
 from functools import cache
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mha.analysis.metrics import alignment_error_rate, edit_distance, error_rate, phoneme_error_rate
+from mha.analysis.metrics import alignment_error_rate, edit_distance, error_rate, phoneme_error_rate, rank_correlation
 
 words = st.text("abc", max_size=5)
 
@@ -101,3 +102,23 @@ def test_known_alignment_error_rates():
 def test_wrong_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_rank_correlation_by_hand():
+    assert rank_correlation([1, 20, 300], [0.1, 0.2, 0.3]) == pytest.approx(1)
+    assert rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert rank_correlation([1, 2, 3, 4], [2, 1, 4, 3]) == pytest.approx(1 - 6 * 4 / (4 * 15))  # 1 − 6 Σd² / (n³ − n)
+    assert rank_correlation([1, 2, 2, 5], [1, 2, 3, 4]) == pytest.approx(4.5 / np.sqrt(4.5 * 5))  # ranks 1, 2.5, 2.5, 4
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([1, 2], [1, 2, 3], r"x and y have shapes \(2,\) and \(3,\): expected two lists of equally many numbers"),
+        ([1], [1], "expected two lists"),
+        ([1, 1], [1, 2], "holds one number over and over"),
+    ],
+)
+def test_rank_correlation_of_what_has_no_order(x, y, message):
+    with pytest.raises(ValueError, match=message):
+        rank_correlation(x, y)
