@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from head_similarity import likeness_of
 from mha.analysis import capture as record
 from mha.analysis.patterns import entropy, induction_score, previous_token_score, sink_score
 from mha.analysis.stream import follow_stream, stream_sizes
@@ -21,6 +22,7 @@ from mha.data import load, pretrained
 from mha.data.captures import pack_causal
 from mha.masks import lengths
 from mha.models.probe import layer_heads
+from pruned_prompts import pruned
 
 HERE = Path(__file__).parent.parent / "mha" / "data" / "captures"
 SHOWN_WORDS, SCORED_WORDS, DRAWS = 20, 50, 5
@@ -454,6 +456,21 @@ def minilm_heads():
     return model.tokens(numbers[0]), {**arrays, "padding": padding}, about
 
 
+def minilm_similarity():
+    """How alike the heads of the encoder are on a passage, and how alike they are by chance."""
+    return likeness_of("minilm")
+
+
+def smollm2_similarity():
+    """How alike the heads of the decoder are on a passage, and how alike they are by chance."""
+    return likeness_of("smollm2")
+
+
+def smollm2_pruned():
+    """What the decoder says next without any of the heads that matter most: every subset of eight, three beginnings."""
+    return pruned()
+
+
 @torch.no_grad()
 def _streams(model, text):
     """Return what enters the first layer and what leaves each: (layers + 1, length, d_model)."""
@@ -572,13 +589,16 @@ MAKERS = (
     minilm_positions,
     minilm_projections,
     minilm_sentence,
+    minilm_similarity,
     minilm_stream,
     minilm_triplets,
     minilm_words,
     smollm2_layer,
     smollm2_next_token,
+    smollm2_pruned,
     smollm2_repeat,
     smollm2_sentence,
+    smollm2_similarity,
     smollm2_stream,
 )
 

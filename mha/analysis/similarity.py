@@ -18,12 +18,11 @@ def js_distance(
     The distance of two rows is the square root of their Jensen–Shannon divergence in bits: 0 for the same weights, 1 if
     no key has weight in both. It is a metric (Endres and Schindelin 2003), and so is its mean. Each row is divided by
     its sum first. `visible` says which keys a query may see, all unless given; a query with one visible key or none has
-    no choice and is left out. Of the heads of BERT, without the root: Clark et al. (2019).
+    no choice and is left out. Two rows without weight are at 0, one is at 1 from any other. Of the heads of BERT,
+    without the root: Clark et al. (2019).
     """
+    rows = _choosing(visible, _same_pairs(a=a, b=b))
     a, b = _rows(a), _rows(b)
-    if a.shape[-2:] != b.shape[-2:]:
-        raise ValueError(f"a has shape {a.shape} and b {b.shape}: expected maps of the same queries and keys")
-    rows = _choosing(visible, a.shape[-2:])
     return _to_each(a[..., rows, :], b[..., rows, :])
 
 
@@ -31,19 +30,15 @@ def pattern_distances(
     weights: "Float[Array, 'h i j']", others: "Float[Array, 'g i j'] | None" = None, *, visible=None
 ) -> "Float[Array, 'h g']":
     """Return `js_distance` of each head to each of `others`, to the same heads unless given."""
-    weights = _heads("weights", _rows(weights))
     if others is None:
-        rows = _choosing(visible, weights.shape[1:])
-        half = [_to_each(head, weights[n:][:, rows]) for n, head in enumerate(weights[:, rows])]
+        rows = _choosing(visible, _same_pairs(weights=weights))
+        weights = _heads("weights", weights)[:, rows]
+        half = [_to_each(head, weights[n:]) for n, head in enumerate(weights)]
         found = np.stack([np.pad(row, (len(weights) - len(row), 0)) for row in half])
         return np.maximum(found, found.T)
-    others = _heads("others", _rows(others))
-    if weights.shape[1:] != others.shape[1:]:
-        raise ValueError(
-            f"weights has shape {weights.shape} and others {others.shape}: expected maps of the same queries and keys"
-        )
-    rows = _choosing(visible, weights.shape[1:])
-    return np.stack([_to_each(head, others[:, rows]) for head in weights[:, rows]])
+    rows = _choosing(visible, _same_pairs(weights=weights, others=others))
+    others = _heads("others", others)[:, rows]
+    return np.stack([_to_each(head, others) for head in _heads("weights", weights)[:, rows]])
 
 
 def shuffled_keys(weights: "Float[Array, '*b i j']", rng, *, visible=None) -> "Float[Array, '*b i j']":
@@ -89,15 +84,26 @@ def output_similarities(
 
 
 def _rows(weights):
+    """Return rows that add up to 1, with one more column: nothing, where a row has no weight at all."""
     weights = _maps(weights)
     total = weights.sum(-1, keepdims=True)
-    return weights / np.where(total == 0, 1.0, total)
+    return np.concatenate([weights / np.where(total == 0, 1.0, total), total == 0], axis=-1)
 
 
 def _heads(name, weights):
+    weights = _rows(weights)
     if weights.ndim != 3:
-        raise ValueError(f"{name} has shape {weights.shape}: expected (heads, i, j)")
+        raise ValueError(f"{name} has {weights.ndim} axes: expected (heads, i, j)")
     return weights
+
+
+def _same_pairs(**maps):
+    """Return the shape of a map, or raise unless all have the same."""
+    shapes = {name: np.shape(map_) for name, map_ in maps.items()}
+    if len({shape[-2:] for shape in shapes.values()}) > 1:
+        told = " and ".join(f"{name} has shape {shape}" for name, shape in shapes.items())
+        raise ValueError(f"{told}: expected maps of the same queries and keys")
+    return next(iter(shapes.values()))[-2:]
 
 
 def _seen(visible, shape):

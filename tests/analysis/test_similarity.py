@@ -83,6 +83,16 @@ def test_sinks_outside_the_rows_change_nothing():
     assert_equal(js_distance(a * 0.3, b), js_distance(a, b), atol=ATOL)
 
 
+def test_a_row_without_weight():
+    a, b = random(), random(seed=1)
+    a[3], empty = 0, np.zeros((N, N))
+    assert_equal(js_distance(empty, empty), 0.0)
+    assert_equal(js_distance(empty, b), 1.0, atol=ATOL)
+    assert_equal(
+        js_distance(a, b) * N, 1 + js_distance(np.delete(a, 3, 0), np.delete(b, 3, 0)) * (N - 1), atol=N * ATOL
+    )
+
+
 def test_all_pairs():
     weights, others = random(H), random(H - 2, seed=1)
     expected = [[float(js_distance(a, b)) for b in others] for a in weights]

@@ -21,13 +21,16 @@ NAMES = (
     "minilm_positions",
     "minilm_projections",
     "minilm_sentence",
+    "minilm_similarity",
     "minilm_stream",
     "minilm_triplets",
     "minilm_words",
     "smollm2_layer",
     "smollm2_next_token",
+    "smollm2_pruned",
     "smollm2_repeat",
     "smollm2_sentence",
+    "smollm2_similarity",
     "smollm2_stream",
 )
 
