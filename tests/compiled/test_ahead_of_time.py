@@ -23,7 +23,7 @@ def compiled(architecture, n=64, stride=64, unit=1, warps=4):
     x = torch.zeros(4 * n * stride * unit, dtype=torch.float16)
     out = torch.full((n * stride * unit,), torch.nan)
     with compiling_for(architecture) as launches:
-        product[(1,)](x, x, out, stride, N=n, UNIT=unit, num_warps=warps)
+        product[(1,)](x, x, out, stride, N=n, UNIT=unit, num_warps=warps, enable_fp_fusion=True)
     assert out.isnan().all(), "nothing runs"
     (launch,) = launches
     return launch

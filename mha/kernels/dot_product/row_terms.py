@@ -22,6 +22,7 @@ def row_terms(d_out, out, lse, d_lse):
         row_terms_kernel[(-(-n_q // block) * batch * num_heads,)](
             out, d_out, lse, None if d_lse is None else d_lse.contiguous(), shift, delta,
             *strides(out, unit), *strides(d_out, unit), num_heads, n_q, E=e, BE=padded(e), BM=block, UNIT=unit,
+            enable_fp_fusion=True,
         )  # fmt: skip
     return shift, delta
 
