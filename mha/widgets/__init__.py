@@ -10,6 +10,7 @@ from mha.widgets.base import Widget
 from mha.widgets.block import Block
 from mha.widgets.changes import Changes
 from mha.widgets.cost import Cost
+from mha.widgets.dilution import Dilution
 from mha.widgets.dot_product import DotProduct
 from mha.widgets.features import Features
 from mha.widgets.flash import Flash
@@ -18,6 +19,7 @@ from mha.widgets.heads import Heads
 from mha.widgets.lookup import Lookup
 from mha.widgets.masks import Masks
 from mha.widgets.phases import Phases
+from mha.widgets.prune import Prune
 from mha.widgets.rounding import Rounding
 from mha.widgets.sampling import Sampling
 from mha.widgets.slopes import Slopes
@@ -29,6 +31,7 @@ __all__ = [
     "Block",
     "Changes",
     "Cost",
+    "Dilution",
     "DotProduct",
     "Features",
     "Flash",
@@ -37,6 +40,7 @@ __all__ = [
     "Lookup",
     "Masks",
     "Phases",
+    "Prune",
     "Rounding",
     "Sampling",
     "Slopes",
