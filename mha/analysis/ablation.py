@@ -23,18 +23,9 @@ def without_heads(model, heads):
     `out_proj` stays. Blocks nest, and the model is as before afterwards, whatever happens. Michel et al. (2019).
     """
     layers = attention_layers(model, "it has no heads")
-    silent = named_heads(layers, heads)
+    silent = chosen_heads(layers, heads)
     with wrapped_cores({name: layers[name] for name in silent}, lambda name, layer: _silencer(layer, silent[name])):
         yield model
-
-
-def named_heads(layers, heads):
-    """Return {name of a layer: numbers of its heads} for pairs (layer, head), a layer by its number or its name."""
-    found = {}
-    for layer, head in _pairs(heads):
-        name = _name(layers, layer)
-        found.setdefault(name, set()).add(_head(layers[name], name, head))
-    return found
 
 
 def chosen_heads(layers, heads):

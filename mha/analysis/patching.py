@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from mha import masks
-from mha.analysis.ablation import named_heads
+from mha.analysis.ablation import chosen_heads
 from mha.analysis.cores import attention_layers, wrapped_cores
 from mha.analysis.recording import capture
 from mha.integers import integer
@@ -40,22 +40,23 @@ def patched_heads(model, heads, recording, *, positions=None):
     Both passes are whole ones, of one shape. Vig et al. (2020), Meng et al. (2022).
     """
     layers = attention_layers(model, "it has no heads")
-    chosen = named_heads(layers, heads)
+    chosen = chosen_heads(layers, heads)
     with wrapped_cores(
         {name: layers[name] for name in chosen},
-        lambda name, layer: _patcher(layer, sorted(chosen[name]), recording[name].heads, positions),
+        lambda name, layer: _patcher(layer, chosen[name], recording[name].heads, positions),
     ):
         yield model
 
 
 def _patcher(layer, numbers, given, positions):
     core, rows = layer.core, slice(None) if positions is None else list(positions)
+    places = [place for place, head in enumerate(layer.head_ids) if head in numbers]
 
     def patch(q, k, v, **options):
         found = core(q, k, v, **options).clone()
         _check_shape(given, found)
-        for head in numbers:
-            found[..., head, rows, :] = given[..., head, rows, :].to(found)
+        for place in places:
+            found[..., place, rows, :] = given[..., place, rows, :].to(found)
         return found
 
     return patch
@@ -130,7 +131,7 @@ def patching_effects(model, clean, corrupted, score, *, positions=None, normalis
             patched = score(model(corrupted))
         return restored(patched, ends, start) if normalised else patched - start
 
-    found = [[effect(name, head) for head in range(layer.num_heads)] for name, layer in layers.items()]
+    found = [[effect(name, head) for head in layer.head_ids] for name, layer in layers.items()]
     return torch.stack([torch.stack(heads) for heads in found])
 
 
