@@ -175,6 +175,22 @@ def equal_length(num_kv_heads, num_heads, d_model, batch):
     return (query_and_output + key_and_value) / kept_of_a_position
 
 
+def pruned_parameters(d_model, d_head, reads):
+    query_head = key_head = 2 * d_model * d_head
+    return query_head * reads.size + key_head * np.unique(reads).size
+
+
+def focus_as_divergence(weights):
+    """The Kullback–Leibler divergence of each row from even weights, row by row."""
+    rows = [weights[i, : i + 1] for i in range(1, len(weights))]
+    return np.mean([sum(p * np.log(p * len(row)) for p in row if p > 0) for row in rows])
+
+
+def norms_by_trace(w_v, w_o, num_heads):
+    v, o = w_v.reshape(len(w_v), num_heads, -1), w_o.reshape(num_heads, -1, w_o.shape[1])
+    return np.sqrt(np.einsum("mhx,mhy,hxn,hyn->h", v, v, o, o))
+
+
 def key_heads(num_heads, num_kv_heads):
     return np.array([h // (num_heads // num_kv_heads) for h in range(num_heads)])
 
@@ -522,6 +538,26 @@ def largest_cache_error(attend, q, k, v, cut):
     return max(early, max(abs(whole[cut + i] - row).max() for i, row in enumerate(behind)))
 
 
+def exponents_by_steps(n, values):
+    between = range(len(n) - 1)
+    return np.array([np.polyfit(np.log(n[i : i + 2]), np.log(values[i : i + 2]), 1)[0] for i in between])
+
+
+def longest_by_trying(memory, num_heads, itemsize):
+    def peak(n, heads):
+        return cost.composed_peak(n, int(heads), 1, itemsize=itemsize)
+
+    found = []
+    for heads in num_heads:
+        step = 2**20
+        n = 0
+        while step:
+            n += step if peak(n + step, heads) <= memory else 0
+            step //= 2
+        found.append(n)
+    return np.array(found)
+
+
 def state_by_state(a, b, c):
     """What each position reads of what was written at each other one, with a state for every one of them."""
     written, read = np.zeros((len(a), b.shape[1])), []
@@ -533,6 +569,15 @@ def state_by_state(a, b, c):
 
 
 ANSWERS = {
+    "scaling-limits-1": exponents_by_steps,
+    "scaling-limits-2": longest_by_trying,
+    "scaling-limits-3": lambda n, weights, each, window, bandwidth: np.array(
+        [weights / bandwidth + sum(each for _ in range(min(x, window))) / bandwidth for x in n]
+    ),
+    "scaling-limits-4": lambda groups, heads, d: np.array(
+        [cost.linear_state_bytes(int(heads), int(d), int(d)) / cost.kv_cache_bytes(1, int(g), int(d)) for g in groups]
+    ),
+    "scaling-limits-5": (2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336) / 4096,
     "first-look-1": previous_token_score,
     "first-look-2": sink_score,
     "first-look-3": induction_score,
@@ -597,6 +642,12 @@ ANSWERS = {
     ),
     "rotary-5": slowed_one_by_one,
     "linear-5": next(n for n in range(10**4) if 2 * n * 64 > 4 * 256 * 64),
+    "pruning-1": pruned_parameters,
+    "pruning-2": lambda head, gone: np.flatnonzero(np.setdiff1d(np.arange(head + 1), gone) == head).item(),
+    "pruning-3": focus_as_divergence,
+    "pruning-4": lambda found, slopes: np.mean(abs(np.einsum("bhid,bhid->bh", found, slopes)), axis=0),
+    "pruning-5": norms_by_trace,
+    "pruning-6": 100 / 90,
     "grouped-1": key_heads,
     "grouped-2": cache_bytes,
     "grouped-3": decode_step,
