@@ -15,6 +15,7 @@ from mha.widgets.dot_product import DotProduct
 from mha.widgets.features import Features
 from mha.widgets.flash import Flash
 from mha.widgets.head_maps import HeadMaps
+from mha.widgets.head_pair import HeadPair
 from mha.widgets.heads import Heads
 from mha.widgets.lookup import Lookup
 from mha.widgets.masks import Masks
@@ -36,6 +37,7 @@ __all__ = [
     "Features",
     "Flash",
     "HeadMaps",
+    "HeadPair",
     "Heads",
     "Lookup",
     "Masks",
