@@ -166,6 +166,8 @@ FITS_FLOAT32 = (
     "transformer-5",
     "translation-4",
     "bert-1",
+    "scaling-limits-2",
+    "scaling-limits-4",
 )
 
 

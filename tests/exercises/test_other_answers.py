@@ -1,5 +1,6 @@
 """Right answers in another style pass: loops over positions, einsum, torch converted back."""
 
+import itertools
 import math
 
 import numpy as np
@@ -506,6 +507,35 @@ def silenced(w_o, head, num_heads):
     return w_o * np.repeat(1 - own, len(w_o) // num_heads)[:, None]
 
 
+def rollout_by_paths(maps, residual):
+    """Sum over all ways down through the layers of the product of their shares."""
+    layers, n, _ = maps.shape
+    found = np.zeros((n, n))
+    for way in itertools.product(range(n), repeat=layers + 1):  # from the input up
+        share = 1.0
+        for layer, (below, above) in enumerate(itertools.pairwise(way)):
+            share *= residual * (above == below) + (1 - residual) * maps[layer, above, below]
+        found[way[-1], way[0]] += share
+    return found
+
+
+def hidden_one_by_one(weights, values):
+    kept = ~np.eye(len(weights), dtype=bool)
+    return np.array([weights @ values - np.average(values[rows], weights=weights[rows]) for rows in kept])
+
+
+def gradients_along_the_way(m, x, baseline, steps=1000):
+    places = (np.arange(steps) + 0.5) / steps
+    gradients = (m + m.T) @ (baseline[:, None] + (x - baseline)[:, None] * places)
+    return (x - baseline) * gradients.mean(1)
+
+
+def by_rank_differences(x, y):
+    n = len(x)
+    places = ((numbers[:, None] > numbers).sum(1) for numbers in (x, y))
+    return 1 - 6 * sum(np.square(a - b) for a, b in zip(*places, strict=True)) / (n**3 - n)
+
+
 def sinking_window(n, window, sinks):
     return np.array([[j <= i and (j < sinks or j > i - window) for j in range(n)] for i in range(n)])
 
@@ -543,7 +573,7 @@ def exponents_by_steps(n, values):
     return np.array([np.polyfit(np.log(n[i : i + 2]), np.log(values[i : i + 2]), 1)[0] for i in between])
 
 
-def longest_by_trying(memory, num_heads, itemsize):
+def longest_by_trying(num_heads, memory, itemsize):
     def peak(n, heads):
         return cost.composed_peak(n, int(heads), 1, itemsize=itemsize)
 
@@ -568,7 +598,34 @@ def state_by_state(a, b, c):
     return np.array(read)
 
 
+def distance_by_divergences(a, b):
+    def towards(p, middle):
+        terms = (x * math.log2(x / m) for x, m in zip(p, middle, strict=True) if x > 0)
+        return math.fsum(terms)
+
+    rows = [(towards(p, (p + q) / 2) + towards(q, (p + q) / 2)) / 2 for p, q in zip(a, b, strict=True)]
+    return np.mean([math.sqrt(max(row, 0.0)) for row in rows])
+
+
+def alignment_of_products(x, y):
+    centre = np.eye(len(x)) - 1 / len(x)
+    a, b = (centre @ z @ z.T @ centre for z in (x, y))
+    return np.trace(a @ b) / math.sqrt(np.trace(a @ a) * np.trace(b @ b))
+
+
+def output_by_rows(heads, w_o, bias, silent):
+    kept, d = w_o.copy(), heads.shape[-1]
+    for head in silent:
+        kept[head * d : (head + 1) * d] = 0
+    return np.concatenate(list(heads), axis=-1) @ kept + bias
+
+
 ANSWERS = {
+    "redundancy-1": distance_by_divergences,
+    "redundancy-2": alignment_of_products,
+    "redundancy-3": lambda distances: np.argsort(distances, 1)[:, 1],
+    "redundancy-4": lambda whole, a, b, both: (both - whole) - (a - whole) - (b - whole),
+    "redundancy-5": output_by_rows,
     "scaling-limits-1": exponents_by_steps,
     "scaling-limits-2": longest_by_trying,
     "scaling-limits-3": lambda n, weights, each, window, bandwidth: np.array(
@@ -682,6 +739,14 @@ ANSWERS = {
     "bugs-4": weights_one_by_one,
     "bugs-5": largest_cache_error,
     "bugs-6": max((5 * 4 + piece) % 64 for piece in range(4)) - 5,
+    "interpretability-1": rollout_by_paths,
+    "interpretability-2": hidden_one_by_one,
+    "interpretability-3": lambda weights, values, w_o: np.array(
+        [np.linalg.norm(weight * (value @ w_o)) for weight, value in zip(weights, values, strict=True)]
+    ),
+    "interpretability-4": gradients_along_the_way,
+    "interpretability-5": by_rank_differences,
+    "interpretability-6": 11 / 32,
     "long-range-1": lambda n, share: math.log(share * (n - 1) / (1 - share)),
     "long-range-2": lambda windows: sum(windows) - len(windows),
     "long-range-3": lambda q, trained: np.stack([row * math.log(i, trained) for i, row in enumerate(q, 1)]),
