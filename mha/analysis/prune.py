@@ -10,12 +10,11 @@ from itertools import chain
 
 from torch import nn
 
-from mha import shapes
 from mha.analysis.ablation import chosen_heads
 from mha.analysis.cores import attention_layers
 from mha.integers import count, integers
 from mha.nn.heads import MultiHeadAttention
-from mha.nn.surgery import Surgery, kept_heads, key_heads_changed
+from mha.nn.surgery import Surgery, kept_heads, pooled_key_heads
 
 __all__ = ["Surgery", "merge_heads", "permute_heads", "remove_heads", "split_layer"]
 
@@ -71,18 +70,9 @@ def merge_heads(model, num_kv_heads) -> Surgery:
     `model` is a layer or has some. Exact where the heads of a group were equal; anything else changes the function,
     and training is to mend it. Neighbours are those of `key_heads`; `permute_heads` brings together what is alike.
     """
-    layers, changes = attention_layers(model, "it has no heads"), []
     count("num_kv_heads", num_kv_heads, least=1)
-    for name, layer in layers.items():
-        wording = f"num_kv_heads is {{}} and {name or 'the layer'} has {{}}"
-        shapes.check_groups(layer.num_kv_heads, num_kv_heads, wording=wording)
-        size = layer.num_kv_heads // num_kv_heads
-        changes += key_heads_changed(
-            layer,
-            lambda strips: strips.unflatten(0, (num_kv_heads, -1)).mean(1),
-            [head // size for head in layer.key_heads],
-        )
-    return Surgery(changes).apply()
+    layers = attention_layers(model, "it has no heads").values()
+    return Surgery(change for layer in layers for change in pooled_key_heads(layer, num_kv_heads)).apply()
 
 
 def split_layer(layer, groups) -> list[MultiHeadAttention]:

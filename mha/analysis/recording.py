@@ -86,7 +86,8 @@ def capture(model, *, detach=False):
             model(tokens)
         seen["blocks.3.attention"].weights
 
-    Tensors stay on the graph of the pass unless `detach`. The layers are as before after the block, whatever happens.
+    A model of transformers is recorded in the block of `mha.models.huggingface.swapped(model)`. Tensors stay on the
+    graph of the pass unless `detach`. The layers are as before after the block, whatever happens.
     """
     recording = Recording()
     layers = attention_layers(model, "there is nothing to record")

@@ -17,6 +17,7 @@ from mha.nn.dot_product import attention
 from mha.nn.heads import MultiHeadAttention, join_heads, split_heads
 from mha.nn.norm import normed
 from mha.nn.rotary import Rotary
+from mha.nn.surgery import Surgery, pooled_key_heads
 
 __all__ = ["LatentAttention", "absorbed_attention", "latent_attention", "with_pooled_heads"]
 
@@ -174,15 +175,9 @@ class LatentAttention(nn.Module):
 
 def with_pooled_heads(module: MultiHeadAttention, num_kv_heads: int) -> MultiHeadAttention:
     """Return a copy with fewer key/value heads, each the mean of those of its group (Ainslie et al. 2023)."""
-    shapes.check_groups(module.num_kv_heads, num_kv_heads, wording="num_kv_heads is {} and the module has {}")
+    count("num_kv_heads", num_kv_heads, least=1)
     pooled = copy.deepcopy(module)
-    pooled.num_kv_heads = num_kv_heads
-    for name in ("k_proj", "v_proj"):
-        linear = getattr(pooled, name)
-        for part in ("weight", "bias"):
-            old = getattr(linear, part)
-            if old is not None:
-                strips = rearrange(old.detach(), "(g r d) ... -> g r d ...", g=num_kv_heads, d=module.d_head)
-                setattr(linear, part, nn.Parameter(strips.mean(1).flatten(0, 1)))
-        linear.out_features = num_kv_heads * module.d_head
+    Surgery(pooled_key_heads(pooled, num_kv_heads)).apply()
+    if module.built_with == (module.num_heads, module.num_kv_heads):
+        pooled.built_with = (pooled.num_heads, num_kv_heads)  # a grouped layer as any other, its states too
     return pooled

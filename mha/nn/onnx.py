@@ -60,6 +60,7 @@ def _check(module, inputs, mask):
     lacking = {
         "sinks": module.sinks is None,
         "core": module.core is attention,
+        "reads": module.reads is None,  # groups of unequal size
         "dropout": module.dropout == 0 or not module.training,
         "position": module.position is None or (type(module.position) in (Rotary, RotaryFrequencies) and not double),
         "qk_norm": all(type(one) in (nn.RMSNorm, nn.LayerNorm) for one in norms),  # a subclass may do anything

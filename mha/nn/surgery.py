@@ -4,15 +4,17 @@ A change keeps what was there before, so that undoing it brings back the very pa
 old: make optimizers anew, for theirs still hold the old ones.
 """
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from mha import shapes
 from mha.nn.schemes import SchemeHeads
 from mha.nn.strips import of_heads
 
-__all__ = ["Change", "Surgery", "kept_heads", "key_heads_changed", "regular"]
+__all__ = ["Change", "Surgery", "kept_heads", "key_heads_changed", "pooled_key_heads", "regular"]
 
 
 class Change(NamedTuple):
@@ -24,9 +26,12 @@ class Change(NamedTuple):
     after: Any
 
     def stands(self):
-        """Tell whether the part is as this change has left it."""
+        """Tell whether the part is as this change has left it: the same parameter, of the type and on the device."""
         now = getattr(self.owner, self.name)
-        return now is self.after or (not isinstance(self.after, torch.Tensor | nn.Module) and now == self.after)
+        if isinstance(self.after, torch.Tensor):
+            return now is self.after and (now.dtype, now.device) == (self.before.dtype, self.before.device)
+        same = isinstance(self.after, tuple | nn.Module)  # the ids of every surgery are a tuple of its own
+        return now is self.after if same else now == self.after
 
 
 class Surgery:
@@ -35,6 +40,13 @@ class Surgery:
     def __init__(self, changes):
         self.changes = tuple(changes)
         self.undone = False
+        twice = Counter((id(change.owner), change.name) for change in self.changes)
+        for change in self.changes:
+            if twice[id(change.owner), change.name] > 1:
+                raise ValueError(
+                    f"two layers share a {type(change.owner).__name__} whose {change.name} would change: expected one "
+                    "of their own for each"
+                )
 
     def apply(self):
         """Make the changes and return the surgery."""
@@ -46,7 +58,7 @@ class Surgery:
         """Put back what was there before: the same parameters, with the bits that they had.
 
         What was learned since is left with the parameters that go. Raises ValueError if this was undone already, or
-        if something has changed the same layers since: undo that first.
+        if something has changed the same layers since, another surgery or a conversion: undo that first.
         """
         if self.undone:
             raise ValueError("this surgery is undone already: expected one that stands")
@@ -54,7 +66,8 @@ class Surgery:
             if not change.stands():
                 owner = type(change.owner).__name__
                 raise ValueError(
-                    f"{change.name} of a {owner} was replaced after this surgery: undo the later change first"
+                    f"{change.name} of a {owner} was replaced or converted after this surgery: undo the later change "
+                    "first"
                 )
         for change in reversed(self.changes):
             setattr(change.owner, change.name, change.before)
@@ -86,11 +99,19 @@ def kept_heads(layer, heads, *, tied=False):
             changes.append(_changed(layer, "sinks", of_heads(layer.sinks, heads)))
         changes += _scheme(layer, heads, tied) + _core(layer, heads)
         changes.append(_changed(layer, "num_heads", len(heads)))
-        changes.append(_changed(layer, "head_ids", tuple(layer.head_ids[head] for head in heads)))
     if kept != list(range(layer.num_kv_heads)):
         changes += [change for linear in (layer.k_proj, layer.v_proj) for change in _rows(linear, kept, width)]
         changes.append(_changed(layer, "num_kv_heads", len(kept)))
-    return [*changes, _reads(layer, [kept.index(head) for head in read])]
+    return [*changes, *_named(layer, heads, [kept.index(head) for head in read])]
+
+
+def pooled_key_heads(layer, num_kv_heads):
+    """Return the changes that let neighbouring key heads become one, the mean of them."""
+    wording = "num_kv_heads is {} and the module has {}"
+    shapes.check_groups(layer.num_kv_heads, num_kv_heads, wording=wording)
+    size = layer.num_kv_heads // num_kv_heads
+    key_heads = [head // size for head in layer.key_heads]
+    return key_heads_changed(layer, lambda strips: strips.unflatten(0, (num_kv_heads, size)).mean(1), key_heads)
 
 
 def key_heads_changed(layer, make, key_heads):
@@ -105,14 +126,17 @@ def key_heads_changed(layer, make, key_heads):
                 new = nn.Parameter(strips.flatten(0, 1), requires_grad=old.requires_grad)
                 changes.append(_changed(linear, name, new))
         changes.append(_changed(linear, "out_features", number * layer.d_head))
-    return [*changes, _changed(layer, "num_kv_heads", number), _reads(layer, key_heads)]
+    return [*changes, _changed(layer, "num_kv_heads", number), *_named(layer, range(layer.num_heads), key_heads)]
 
 
-def _reads(layer, key_heads):
-    """Return the change that lets each query head read its key head."""
+def _named(layer, heads, key_heads):
+    """Return the changes that name the heads, and the key head that each reads."""
     key_heads, number = tuple(key_heads), max(key_heads) + 1
     plain = len(key_heads) % number == 0 and key_heads == regular(len(key_heads), number)
-    return _changed(layer, "reads", None if plain else key_heads)
+    return [
+        _changed(layer, "head_ids", tuple([layer.head_ids[head] for head in heads])),
+        _changed(layer, "reads", None if plain else key_heads),
+    ]
 
 
 def _changed(owner, name, after):
@@ -154,10 +178,10 @@ def _scheme(layer, heads, tied):
     scheme, part = layer.position, layer.scheme_heads
     if not (hasattr(scheme, "bias") or hasattr(scheme, "content_bias")):
         return []
-    if part is None and hasattr(scheme, "of_heads") and not (tied and isinstance(scheme, nn.Module)):
-        made = scheme.of_heads(heads)
-        if made is scheme:
-            return []
+    made = scheme.of_heads(heads) if part is None and hasattr(scheme, "of_heads") else None
+    if made is scheme:
+        return []
+    if made is not None and not (tied and isinstance(scheme, nn.Module)):
         for name in ("q_proj", "k_proj"):
             if getattr(scheme, name, None) is getattr(layer, name):
                 setattr(made, name, getattr(layer, name))  # DeBERTa-v3: the layer's own, cut with it

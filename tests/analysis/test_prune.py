@@ -3,6 +3,8 @@
 import copy
 import io
 import pickle
+from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
@@ -32,6 +34,8 @@ from mha.nn import (
     Rotary,
     Routing,
     TalkingHeads,
+    to_onnx,
+    with_pooled_heads,
 )
 from nn.layers import draw, in_reference, layer
 from nn.relative.cases import D_HEAD, NUM_HEADS, SCHEMES, by_reference
@@ -66,21 +70,21 @@ def numel(module):
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_removed_again_and_again_is_zeroed(data):
     groups, size = data.draw(st.sampled_from([(1, 5), (3, 2), (2, 3), (5, 1), (3, 3)]))
     extra = {name: data.draw(st.booleans(), label=name) for name in ("sinks", "gate")}
-    extra |= data.draw(st.sampled_from([{}, {"qk_norm": nn.RMSNorm}, {"position": Rotary()}, {"softcap": 3.0}]))
+    extra |= data.draw(
+        st.sampled_from([{}, {"qk_norm": partial(nn.RMSNorm, eps=1e-6)}, {"position": Rotary()}, {"softcap": 3.0}])
+    )
     number = groups * size
     whole = layer(11, number, num_kv_heads=groups, d_head=4, **extra)
     cut = copy.deepcopy(whole)
     order = data.draw(st.permutations(range(number)))
-    ends = sorted(data.draw(st.lists(st.integers(0, number - 1), max_size=3)))
-    surgeries = [
-        remove_heads(cut, set(order[i:j])) for i, j in zip([0, *ends], [*ends, ends[-1] if ends else 0], strict=True)
-    ]
-    gone = set(order[: ends[-1]]) if ends else set()
+    cuts = [0, *sorted(data.draw(st.lists(st.integers(0, number - 1), max_size=3)))]
+    surgeries = [remove_heads(cut, order[start:end]) for start, end in pairwise(cuts)]
+    gone = set(order[: cuts[-1]])
     assert cut.head_ids == tuple(head for head in range(number) if head not in gone)
     x, context = draw(2, data.draw(st.integers(0, 5)), 11), draw(2, 7, 11, seed=3)
     for given_context in (None, context):
@@ -152,10 +156,8 @@ def test_tables_of_positions_follow(name):
         parts.append(part)
     assert_equal(torch.cat(parts, 1), cut(x, mask=masks.causal), rtol=1e-11, atol=1e-11)
     assert cache.rows[0].shape[1] == 3, "the cache holds the key heads, not what each query head reads"
-    kept = torch.arange(NUM_HEADS) != 1
     if hasattr(scheme, "weight") and scheme.weight.shape[-1] == NUM_HEADS:
         assert_equal(cut.position.weight, whole.position.weight[:, [0, 3, 5]])
-    assert kept.sum() == 5
 
 
 def test_slopes_that_do_not_follow_would_show():
@@ -223,7 +225,7 @@ def test_a_model_is_cut_as_it_was_masked(llama):
         parts.append(part)
     assert_equal(torch.cat(parts, 1), expected, **CLOSE)
     assert [cache.rows[0].shape[1] for cache in caches] == [2, 1, 2]
-    with pytest.raises(ValueError, match="weight of a Linear was replaced after this surgery: undo the later"):
+    with pytest.raises(ValueError, match="weight of a Linear was replaced or converted after this surgery: undo the"):
         first.undo()
     second.undo()
     first.undo()
@@ -287,7 +289,7 @@ def test_states_that_do_not_fit_are_refused(llama):
         llama.load_state_dict(whole)
     other = redraw(Llama(LLAMA), seed=13).double()
     remove_heads(other, {(0, 2)})
-    with pytest.raises(RuntimeError, match=r"head_ids: the state has heads \(0, 2, 3, 4, 5\) over 2 key heads and the"):
+    with pytest.raises(RuntimeError, match=r"head_ids: the state has heads \(0, 1, 3, 4, 5\) over 2 key heads and the"):
         llama.load_state_dict(other.state_dict())
 
 
@@ -298,13 +300,72 @@ def test_the_last_heads_are_told_from_a_layer_built_without_them():
     assert_equal(fresh(x), cut(x))
 
 
+def test_what_was_merged_first_is_undone_last():
+    """Both leave groups of one size and touch other parameters; undone in the wrong order, keys would be too many."""
+    made, x = layer(11, 6, d_head=4), draw(2, 7, 11)
+    expected = made(x)
+    merged = merge_heads(made, 3)
+    removed = remove_heads(made, {0, 2, 4})
+    with pytest.raises(ValueError, match="head_ids of a MultiHeadAttention was replaced"):
+        merged.undo()
+    removed.undo()
+    merged.undo()
+    assert_equal(made(x), expected)
+
+
+def test_pooled_copies_are_layers_as_built():
+    pooled = with_pooled_heads(layer(11, 6, d_head=4), 3)
+    built = layer(11, 6, num_kv_heads=3, d_head=4, seed=8)
+    built.load_state_dict(pooled.state_dict())
+    pooled.load_state_dict(built.state_dict())
+    uneven = layer(11, 6, num_kv_heads=3, d_head=4)
+    remove_heads(uneven, {0})
+    assert with_pooled_heads(uneven, 1).key_heads == (0,) * 5
+
+
+def test_the_projections_of_deberta_are_the_layers_own():
+    scheme = DisentangledBias(10, 6, span=3, d_head=4, dtype=torch.float64)
+    whole, x = layer(10, 6, d_head=4, position=scheme, scale=scheme.scale), draw(2, 7, 10)
+    scheme.q_proj, scheme.k_proj = whole.q_proj, whole.k_proj
+    cut, fresh = copy.deepcopy(whole), copy.deepcopy(whole)
+    surgery = remove_heads(cut, {1, 4})
+    assert cut.position.q_proj is cut.q_proj
+    assert_equal(cut(x), zeroed(whole, {1, 4})(x), **CLOSE)
+    fresh.load_state_dict(cut.state_dict())
+    assert_equal(fresh(x), cut(x))
+    surgery.undo()
+    assert_equal(cut(x), whole(x))
+
+
+def test_a_conversion_stands_in_the_way_of_undoing():
+    made = layer(11, 5, **ODD)
+    surgery = remove_heads(made, {1})
+    made.float()
+    with pytest.raises(ValueError, match="replaced or converted after this surgery"):
+        surgery.undo()
+    made.double()
+    surgery.undo()
+    assert made.num_heads == 5
+
+
+def test_a_graph_of_onnx_has_groups_of_one_size():
+    made = layer(11, 6, num_kv_heads=3, d_head=4, dtype=torch.float32)
+    remove_heads(made, {0})
+    with pytest.raises(ValueError, match=r"reads is \(0, 1, 1, 2, 2\): the ONNX graph has no counterpart"):
+        to_onnx(made)
+
+
 @pytest.mark.filterwarnings("ignore:.*autograd.function.Function.*should not be instantiated:DeprecationWarning")
 def test_copies_pickles_and_graphs(llama):
     remove_heads(llama, HEADS)
     expected = llama(TOKENS)
     assert_equal(copy.deepcopy(llama)(TOKENS), expected)
     assert_equal(pickle.loads(pickle.dumps(llama))(TOKENS), expected)
-    assert_equal(torch.compile(llama, backend="eager", fullgraph=True)(TOKENS), expected, **CLOSE)
+    compiled = torch.compile(llama, backend="eager", fullgraph=True)
+    assert_equal(compiled(TOKENS), expected, **CLOSE)
+    remove_heads(llama, {(0, 1)})
+    assert_equal(compiled(TOKENS), llama(TOKENS), **CLOSE, label="cut after it was compiled")
+    expected = llama(TOKENS)
     assert tuple(llama.to("meta")(TOKENS.to("meta")).shape) == tuple(expected.shape)
 
 
@@ -394,6 +455,14 @@ def test_projections_that_are_something_else_are_refused():
         remove_heads(made, {1})
 
 
+def test_projections_that_two_layers_share_are_refused():
+    model = nn.Sequential(layer(11, 3, d_head=4), layer(11, 3, d_head=4))
+    model[1].q_proj = model[0].q_proj
+    with pytest.raises(ValueError, match="two layers share a Linear whose weight would change"):
+        remove_heads(model, {(0, 1), (1, 2)})
+    assert [part.num_heads for part in model] == [3, 3]
+
+
 def test_masks_and_biases_of_each_head_are_those_of_the_heads_left():
     whole, x, bias = layer(11, 3, d_head=4), draw(2, 7, 11), draw(3, 7, 7, seed=5)
     cut = copy.deepcopy(whole)
@@ -448,7 +517,7 @@ def test_merged_heads_are_means_and_exact_where_they_were_equal():
     merge_heads(equal, 3)
     assert (equal.num_kv_heads, equal.key_heads) == (3, (0, 0, 1, 1, 2, 2))
     assert_equal(equal(x), expected, **CLOSE)
-    with pytest.raises(ValueError, match="num_kv_heads is 2 and the layer has 3"):
+    with pytest.raises(ValueError, match="num_kv_heads is 2 and the module has 3"):
         merge_heads(equal, 2)
 
 

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from mha.models.huggingface import bert, bloom, gpt2, gpt_neox, gpt_oss, llama, swin, t5, vit
 from mha.models.huggingface.receipt import Receipt, checked
-from mha.models.huggingface.swapped import swapped_layers
+from mha.models.huggingface.stand import swapped_layers
 
 __all__ = ["Receipt", "from_hf", "swapped"]
 
