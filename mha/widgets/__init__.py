@@ -12,6 +12,7 @@ from mha.widgets.changes import Changes
 from mha.widgets.cost import Cost
 from mha.widgets.dilution import Dilution
 from mha.widgets.dot_product import DotProduct
+from mha.widgets.explanations import Explanations
 from mha.widgets.features import Features
 from mha.widgets.flash import Flash
 from mha.widgets.head_maps import HeadMaps
@@ -34,6 +35,7 @@ __all__ = [
     "Cost",
     "Dilution",
     "DotProduct",
+    "Explanations",
     "Features",
     "Flash",
     "HeadMaps",
