@@ -10,6 +10,8 @@ from mha.nn import alibi_slopes, attention
 
 
 class InvertedMask(Decoder):
+    """The mask says what to hide."""
+
     @staticmethod
     def attend(q, k, v, *, mask=None):
         scores = q @ k.mT / q.shape[-1] ** 0.5
@@ -19,18 +21,24 @@ class InvertedMask(Decoder):
 
 
 class NextTokenVisible(Decoder):
+    """The triangle has one diagonal too many."""
+
     @staticmethod
     def visible(new, past):
         return torch.ones(new, past + new, dtype=torch.bool).tril(past + 1)  # tril(past)
 
 
 class SecondLayerUnmasked(Decoder):
+    """Only the first layer is masked."""
+
     @staticmethod
     def of_layer(number, mask):
         return mask if number == 0 else torch.ones_like(mask)  # mask
 
 
 class MaskAdded(Decoder):
+    """The mask, ones and zeros, is added to the scores."""
+
     @staticmethod
     def attend(q, k, v, *, mask=None):
         scores = q @ k.mT / q.shape[-1] ** 0.5
@@ -40,20 +48,17 @@ class MaskAdded(Decoder):
 
 
 class MaskAfterSoftmax(Decoder):
+    """Hidden keys are removed when they have already had their share."""
+
     @staticmethod
     def attend(q, k, v, *, mask=None):
         weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
         return (weights if mask is None else weights * mask) @ v  # mask before the softmax
 
 
-class JoinedWithoutTranspose(Decoder):
-    @staticmethod
-    def join(x):
-        b, _, n, _ = x.shape
-        return x.reshape(b, n, -1)  # x.transpose(1, 2).reshape(b, n, -1)
-
-
 class SoftmaxOverQueries(Decoder):
+    """The queries compete for a key."""
+
     @staticmethod
     def attend(q, k, v, *, mask=None):
         scores = q @ k.mT / q.shape[-1] ** 0.5
@@ -62,7 +67,18 @@ class SoftmaxOverQueries(Decoder):
         return scores.softmax(-2) @ v  # softmax(-1)
 
 
+class JoinedWithoutTranspose(Decoder):
+    """The heads are joined in the order of memory."""
+
+    @staticmethod
+    def join(x):
+        b, _, n, _ = x.shape
+        return x.reshape(b, n, -1)  # x.transpose(1, 2).reshape(b, n, -1)
+
+
 class SplitWithoutTranspose(JoinedWithoutTranspose):
+    """The heads are cut in the order of memory, and joined the same way."""
+
     @staticmethod
     def split(x, num_heads):
         b, n, _ = x.shape
@@ -70,12 +86,16 @@ class SplitWithoutTranspose(JoinedWithoutTranspose):
 
 
 class NoScale(Decoder):
+    """Scores are as large as the width makes them."""
+
     @staticmethod
     def attend(q, k, v, *, mask=None):
         return attention(q, k, v, mask=mask, scale=1.0)  # 1 / √d, the default
 
 
 class NormedResidual(Decoder):
+    """What a layer adds is added to the norm of the stream."""
+
     @staticmethod
     def normed(x, norm):
         x = norm(x)
@@ -83,11 +103,15 @@ class NormedResidual(Decoder):
 
 
 class NoLastNorm(Decoder):
+    """The stream is read as it is."""
+
     def last(self, x):
         return x  # self.norm(x)
 
 
 class DropoutAlways(Decoder):
+    """Weights drop out in evaluation too: this function knows of no training."""
+
     @staticmethod
     def attend(q, k, v, *, mask=None):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.2)  # 0.2 if training else 0.0
@@ -106,12 +130,16 @@ class Alibi(Decoder):
 
 
 class AlibiTurned(Alibi):
+    """The farther, the better."""
+
     @staticmethod
     def bias(q_positions, k_positions, num_heads):
         return alibi_slopes(num_heads)[:, None, None] * (q_positions[:, None] - k_positions)  # keys minus queries
 
 
 class RotaryNeighbours(Decoder):
+    """Component 2c turns together with component 2c + 1."""
+
     @staticmethod
     def rotate(x, positions):
         half = x.shape[-1] // 2
@@ -121,24 +149,32 @@ class RotaryNeighbours(Decoder):
 
 
 class PositionsRestart(Decoder):
+    """Each call counts from 0, whatever the cache holds."""
+
     @staticmethod
     def positions(new, past):
         return torch.arange(new)  # past + torch.arange(new)
 
 
 class MaskFromUpperLeft(Decoder):
+    """The first new query stands at the first key of all."""
+
     @staticmethod
     def visible(new, past):
         return torch.ones(new, past + new, dtype=torch.bool).tril()  # tril(past)
 
 
 class HeadsTakeTurns(Decoder):
+    """Query heads 0 and 2 share key head 0."""
+
     @staticmethod
     def shared(x, num_heads):
         return x.repeat(1, num_heads // x.shape[1], 1, 1)  # x.repeat_interleave(num_heads // x.shape[1], 1)
 
 
 class NanCoveredUp(Decoder):
+    """A row that sees nothing is NaN, and then 0."""
+
     @staticmethod
     def attend(q, k, v, *, mask=None):
         scores = q @ k.mT / q.shape[-1] ** 0.5
@@ -148,6 +184,8 @@ class NanCoveredUp(Decoder):
 
 
 class LowestNumber(Decoder):
+    """The lowest number of the type stands for −∞."""
+
     @staticmethod
     def attend(q, k, v, *, mask=None):
         scores = q @ k.mT / q.shape[-1] ** 0.5
@@ -158,6 +196,8 @@ class LowestNumber(Decoder):
 
 
 class ScaledTooLate(Decoder):
+    """The product may overflow before it is scaled."""
+
     @staticmethod
     def attend(q, k, v, *, mask=None):
         scores = (q @ k.mT) / q.shape[-1] ** 0.5  # (q / √d) @ k.mT, or a product in float32
@@ -167,12 +207,16 @@ class ScaledTooLate(Decoder):
 
 
 class PaddingOnQueries(Decoder):
+    """Padding is hidden as a query, and visible as a key."""
+
     @staticmethod
     def padded(mask, keep):
         return mask & keep[:, None, :, None]  # keep[:, None, None, :]
 
 
 class PaddingInMean(Decoder):
+    """The mean runs over padding, too."""
+
     @staticmethod
     def pooled(x, keep):
         return x.mean(1)  # the mean over the tokens that are kept
@@ -194,10 +238,10 @@ BUGS = {
         Bug(SecondLayerUnmasked, "future_error", ("huggingface/transformers#31673",)),
         Bug(MaskAdded, "rows-differ", ("pytorch/pytorch#21518",)),
         Bug(MaskAfterSoftmax, "rows-differ", ("huggingface/pytorch-image-models#2236",)),
-        Bug(JoinedWithoutTranspose, "future_error", ("jsbaan/transformer-from-scratch#6",)),
         Bug(
             SoftmaxOverQueries, "equal-values-come-out", ("labmlai/annotated_deep_learning_paper_implementations#146",)
         ),
+        Bug(JoinedWithoutTranspose, "future_error", ("jsbaan/transformer-from-scratch#6",)),
         Bug(SplitWithoutTranspose, "cache_error", ("hyunwoongko/transformer#15",)),
         Bug(NoScale, "the-default-scale", ("mlc-ai/mlc-llm#3426",)),
         Bug(NormedResidual, "residual_error", ("pytorch/pytorch#61165",)),

@@ -18,7 +18,7 @@ def future_error(model, tokens):
 
 @torch.no_grad()
 def cache_error(model, tokens):
-    """Feed one token at a time: how far are the logits from those of the whole text?"""
+    """Feed one token at a time: how far are the logits from those of the whole text?   Book: {eq}`loss-in-use`."""
     rows, cache = [], None
     for token in tokens.unbind(1):
         logits, cache = model(token[:, None], cache)

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from compare import assert_equal
 from mha.conformance.broken import BUGS, CHECKS, Alibi, Decoder
+from mha.conformance.broken.checks import cache_error, future_error
 
 TOKENS = torch.randint(1, 11, (2, 8), generator=torch.Generator().manual_seed(1))
 
@@ -27,4 +29,25 @@ def test_a_check_leaves_the_model_as_it_was():
     before = {name: weights.clone() for name, weights in model.state_dict().items()}
     for check in CHECKS.values():
         check(model, TOKENS)
-    assert all(torch.equal(weights, before[name]) for name, weights in model.state_dict().items())
+    for name, weights in model.state_dict().items():
+        assert_equal(weights, before[name], rtol=0)
+
+
+class Constant(torch.nn.Module):
+    """The same logits for every text but that they count the tokens of a call."""
+
+    def forward(self, tokens, cache=None, keep=None):
+        return torch.full((*tokens.shape, 3), float(tokens.shape[1])), None
+
+
+class Last(torch.nn.Module):
+    """Every place says what the last token of the call is."""
+
+    def forward(self, tokens, cache=None, keep=None):
+        return tokens[:, -1:, None].float().expand(*tokens.shape, 3), None
+
+
+def test_errors_have_the_size_of_the_difference():
+    assert cache_error(Constant(), TOKENS) == 7  # 8 tokens at once against 1
+    assert future_error(Constant(), TOKENS) == 0
+    assert future_error(Last(), TOKENS) == 1

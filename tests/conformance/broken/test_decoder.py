@@ -32,9 +32,7 @@ def test_steps_are_those_of_the_package():
     assert_equal(Decoder.join(heads), x, rtol=0)
     places = torch.tensor([0, 3, 4, 9, 13])
     assert_equal(Decoder.rotate(heads, places), nn.rotate(heads, places), rtol=1e-6)  # angles in float32 there
-    assert_equal(
-        Alibi.bias(places, places, 3), -nn.alibi_slopes(3)[:, None, None] * (places[:, None] - places), rtol=0
-    )
+    assert_equal(Alibi.bias(places, places, 3), -nn.alibi_slopes(3)[:, None, None] * (places[:, None] - places), rtol=0)
 
 
 def test_a_layer_is_the_layer_of_the_package():
