@@ -137,7 +137,7 @@ def tokens(known, tiny):
 def weight_and_effect(weights, norms, effects):
     """Return how the weights of heads go with their effects, in each sample: all are (layers, heads, samples)."""
     samples = range(effects.shape[-1])
-    pairs = {"weight": weights, "value_norm": norms}
+    pairs = {"weight_effect": weights, "value_norm_effect": norms}
     found = {}
     for name, values in pairs.items():
         flat, moved = values.reshape(-1, len(samples)), abs(effects).reshape(-1, len(samples))
@@ -199,7 +199,7 @@ def copying(known, tiny):
         looked = (x[..., words].transpose(0, 2, 1) for x in (last, norms))
         share = effects.mean(-1) / float((clean - corrupted).mean())
         about[name] = {"count": len(rows), "clean": short(clean.mean()), "corrupted": short(corrupted.mean())}
-        about[name] |= {"share": short(share), "weight": short(last[..., words].mean(1))}
+        about[name] |= {"share": short(share), "weight_on_target": short(last[..., words].mean(1))}
         about[name] |= weight_and_effect(*looked, effects)
     return about
 
