@@ -20,7 +20,7 @@ __all__ = ["Surgery", "merge_heads", "permute_heads", "remove_heads", "split_lay
 
 
 def remove_heads(model, heads) -> Surgery:
-    """Remove heads of `model`, in place: the same outputs as `without_heads`, with fewer parameters and less work.
+    """Remove heads of `model`, in place: the outputs of `without_heads`, with less work.   Book: {eq}`pruned-heads`
 
     `heads` holds pairs (layer, head) as in `without_heads`; of one `MultiHeadAttention`, numbers alone will do. A head
     is the number that it was built with: ::
@@ -32,7 +32,8 @@ def remove_heads(model, heads) -> Surgery:
 
     What belongs to a head goes with it: rows of `q_proj`, columns of `out_proj`, rows of `gate_proj`, the sink, what a
     position scheme holds for it, and the key head that no query head reads any more. A scheme with parameters that
-    layers of `model` share stays whole, and each layer reads its heads of it. The biases that are left act as before.
+    layers of `model` share stays whole, and each layer reads its heads of it; of a layer alone, it is not known who
+    shares it, and the layer gets tables of its own. The bias of `out_proj` stays.
 
     Raises ValueError for a head that is gone, and for all heads of a layer; TypeError where a core or a projection
     does not say what belongs to a head. Nothing is changed then. Michel et al. (2019).

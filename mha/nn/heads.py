@@ -58,7 +58,8 @@ class MultiHeadAttention(nn.Module):
 
     `mha.analysis.remove_heads` takes heads out. `head_ids` are the numbers that those left had at first, `key_heads`
     the key head that each reads now: groups may be of unequal size. Masks and biases with an axis of heads are about
-    the heads that are left, in this order. A state holds both, and loads into a layer that is still whole.
+    the heads that are left, in this order. A state holds both, and loads into a layer that is still whole: load first,
+    and make optimizers then, for the parameters are new ones.
     """
 
     def __init__(
