@@ -16,8 +16,9 @@ def causal_convolution(x: "Float[Tensor, '*b c n']", weight: "Float[Tensor, 'c w
     given = {"x": x, "weight": weight, "bias": bias, "state": state}
     checks.tensors(**{name: one for name, one in given.items() if one is not None})
     shapes.check_convolution(x, weight, bias, state)
-    before = *x.shape[:-1], weight.shape[1] - 1
+    n, before = x.shape[-1], (*x.shape[:-1], weight.shape[1] - 1)
     state = x.new_zeros(before) if state is None else state.to(x.dtype).expand(before)
-    seen = torch.cat([state, x], -1)
-    y = sum(weight[:, k, None] * seen[..., k : k + x.shape[-1]] for k in range(weight.shape[1]))
-    return y if bias is None else y + bias[:, None], seen[..., x.shape[-1] :].clone()  # a view would hold all of it
+    seen = torch.cat([state.mT, x.mT], -2)  # token by token, as x lies in memory where a layer calls
+    y = sum(weight[:, k] * seen[..., k : k + n, :] for k in range(weight.shape[1]))
+    y = y if bias is None else y + bias
+    return y.mT, seen[..., n:, :].mT.clone()  # a view would hold all of it
