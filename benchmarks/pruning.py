@@ -165,8 +165,11 @@ def rounded(x):
 
 
 def orders_of(task, scores):
-    """Return the order in which heads go, by each score, by the worst choice and by chance."""
+    """Return the order in which heads go: by each score, by layer, by two of them the other way round, by chance."""
     orders = {name: pruning_order(values) for name, values in scores.items()}
+    for name in ("entropy", "weight_norm"):
+        orders[f"{name}_by_layer"] = pruning_order(normalised_by_layer(scores[name]))
+    orders["focused_first"] = pruning_order(-np.array(scores["entropy"]))
     if "ablation" in scores:
         orders["best_first"] = pruning_order(-np.array(scores["ablation"]))
     for seed in SEEDS:
