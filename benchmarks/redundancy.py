@@ -2,8 +2,8 @@
 
 Nothing is trained: SmolLM2-135M-Instruct (270 heads) and all-MiniLM-L6-v2 (72 heads) as their weights are, one head
 silenced at a time (Michel et al. 2019). Parts: `book` and `copying`, the decoder's loss on chapters of Moby Dick and on
-the second copy of random tokens; `sentences` and `triplets`, the encoder's vectors of sentences; `pairs`, two heads
-silenced at once. What the layers before the silenced head do is worked out once.
+the second copy of random tokens; `sentences` and `triplets`, the encoder's vectors of sentences; `pairs`, two
+induction heads silenced at once, and `twins`, two heads of one layer. What the layers before the silenced head do is worked out once.
 
 Each layer adds a line to the log, and what is there is not run again. Without a log, about 10 minutes of one free
 core, most of them for `book`. The result file is a summary of the log. `--tiny` runs all on less and writes nothing.
@@ -22,14 +22,14 @@ from torch.nn import functional as F
 
 from mha import masks
 from mha.analysis import without_heads
-from mha.data import load, pretrained, result
+from mha.data import capture, load, pretrained, result
 
 FOLDER = Path(__file__).parent
 LOG = FOLDER / "logs/redundancy.jsonl"
 CHAPTERS, LENGTH = (1, 28), 256
 WORDS, DRAWS = 50, range(20, 22)
 SENTENCES, SHORTEST, LONGEST = 64, 40, 160
-PAIRED = 8  # the heads that are silenced two by two
+PAIRED, TWINS = 8, 2  # induction heads that are silenced two by two; pairs of each layer
 
 
 def book(known, tiny):
@@ -179,9 +179,48 @@ def pairs(name, known, log, tiny):
     return {"whole": round(float(text.whole.mean()), 4), "heads": heads, "pairs": both}
 
 
+def twins(name, known, log, tiny):
+    """Return the rise of the loss on the book without two heads of a layer: those whose outputs are most alike, others.
+
+    Likeness is that of the capture `smollm2_similarity`, on another part of the book; the others are drawn.
+    """
+    alone, alike = np.array(result("redundancy")["book"]["effects"]), outputs_alike(known.config.num_heads)
+    text, rng, found = Decoding(known, *book(known, tiny)), np.random.default_rng(0), []
+    done = {line["layer"]: line["pairs"] for line in log.lines if line["part"] == name}
+    couples = list(itertools.combinations(range(known.config.num_heads), 2))
+    for layer in range(known.config.num_layers)[-1 if tiny else 0 :]:
+        order = sorted(couples, key=lambda couple: -alike[layer][couple])
+        rest = rng.permutation(len(couples) - TWINS)[:TWINS] + TWINS
+        if layer not in done:
+            done[layer] = []
+            for place in (*range(TWINS), *map(int, rest)):
+                heads = [(layer, head) for head in order[place]]
+                told = {
+                    "heads": heads,
+                    "most_alike": place < TWINS,
+                    "alike": round(float(alike[layer][order[place]]), 3),
+                }
+                told |= {"alone": [float(alone[head]) for head in heads]}
+                done[layer].append(told | {"both": round(float(text.change(heads).mean()), 5)})
+            log.add({"part": name, "layer": layer, "pairs": done[layer]})
+        found += done[layer]
+    return {"whole": round(float(text.whole.mean()), 4), "pairs": found}
+
+
+def outputs_alike(num_heads):
+    """Return how alike the outputs of the heads of each layer are: (layers, heads, heads)."""
+    triangle = capture("smollm2_similarity")["outputs"] / 255
+    count = int((1 + (1 + 8 * len(triangle)) ** 0.5) / 2)
+    pairs = np.zeros((count, count))
+    pairs[np.triu_indices(count, 1)] = triangle
+    places = np.arange(count).reshape(-1, num_heads)
+    return pairs[places[:, :, None], places[:, None]]
+
+
 PARTS = {"book": book, "copying": copying}
 KINDS = dict.fromkeys(PARTS, ("smollm2", decoded))
 KINDS |= {"sentences": ("minilm", encoded), "triplets": ("minilm", encoded), "pairs": ("smollm2", pairs)}
+KINDS |= {"twins": ("smollm2", twins)}
 
 
 @torch.inference_mode()
