@@ -3,7 +3,7 @@
 Parts: `recall` of a list across a gap, by depth and position scheme, trained with gaps up to 16 and asked across up to
 1,024 (task and model in recall_task.py); `heads`, how thin the weights of SmolLM2-135M-Instruct spread as the keys
 become more; `reach`, how its state at one token depends on the tokens before it, layer by layer, with all keys seen
-and with a window. `recall` trains for about eight minutes on one core, and resumes: each run adds a line to its log.
+and with a window. `recall` trains for about ten minutes on one core, and resumes: each run adds a line to its log.
 The others train nothing and take about three minutes. A part that is named takes the place of the same part in the
 result file. `--tiny` runs all on less, writes nothing.
 """
@@ -24,12 +24,13 @@ from mha import masks
 from mha.analysis import capture, dilution, influence
 from mha.data import pretrained, result
 
-SETTINGS = {  # hops of the task and layers of the model: schemes
-    (1, 1): (*recall_task.SCHEMES, "recurrent"),
-    (2, 2): (*recall_task.SCHEMES,),
-    (2, 1): ("none", "sinusoidal", "rotary"),
+SETTINGS = {  # hops of the task, layers of the model and steps of its training: schemes
+    (1, 1, 400): (*recall_task.SCHEMES,),
+    (1, 1, 1200): ("recurrent",),
+    (2, 2, 1200): (*recall_task.SCHEMES,),
+    (2, 1, 1200): ("none", "sinusoidal", "rotary"),
 }
-STEPS, TUNING_STEPS, RATES, SEEDS = 400, 150, (3e-3, 1e-2), (0, 1, 2)
+RATES, SEEDS = (3e-3, 1e-2), (0, 1, 2)
 GAPS, TESTED = (0, 16, 64, 256, 1024), 32
 VISIBLE, QUANTILES = (16, 32, 64, 128, 256, 512, 1024), (0.1, 0.5, 0.9)
 LAYERS, ROW, WINDOW, DRAWS = (1, 2, 5, 10, 20, 30), 511, 32, 4
@@ -50,21 +51,26 @@ def keep(line):
         file.write(json.dumps(line) + "\n")
 
 
+def trained(about, seed, rate, share=1.0):
+    """Train the model of a setting, for all of its steps or a share of them."""
+    steps = int(share * about["steps"])
+    return recall_task.train(about["scheme"], about["layers"], about["hops"], seed, rate, steps)
+
+
 def tuned(about):
-    """Return the rate whose short run ends with the lower training loss."""
+    """Return the rate whose run of a third of the steps ends with the lower training loss."""
     found = {line["rate"]: line["loss"] for line in kept() if line.items() >= {"kind": "tuning", **about}.items()}
     for rate in RATES:
         if rate not in found:
-            _, loss = recall_task.train(*about.values(), 0, rate, TUNING_STEPS)
-            found[rate] = round(loss, 4)
+            found[rate] = round(trained(about, 0, rate, share=1 / 3)[1], 4)
             keep({"kind": "tuning", **about, "rate": rate, "loss": found[rate]})
     return min(found, key=found.get)
 
 
-def recall_once(about, seed, rate, steps, gaps):
+def recall_once(about, seed, rate, gaps):
     """Train one model and return what it recalls across each gap."""
     started = time.process_time()
-    model, loss = recall_task.train(*about.values(), seed, rate, steps)
+    model, loss = trained(about, seed, rate)
     seconds = round(time.process_time() - started, 1)
     told = {**about, "seed": seed, "rate": rate, "loss": round(loss, 4), "busy_seconds": seconds}
     told["parameters"] = sum(p.numel() for p in model.body.parameters())
@@ -74,26 +80,26 @@ def recall_once(about, seed, rate, steps, gaps):
 def recall(tiny):
     """Return the share of right answers by gap, for each depth and scheme: mean, lowest and highest of the seeds."""
     runs = [
-        {"scheme": scheme, "layers": layers, "hops": hops}
-        for (hops, layers), schemes in SETTINGS.items()
+        {"scheme": scheme, "layers": layers, "hops": hops, "steps": 2 if tiny else steps}
+        for (hops, layers, steps), schemes in SETTINGS.items()
         for scheme in schemes
     ]
     if tiny:
-        return [recall_once(about, 0, RATES[0], 2, GAPS[:2]) for about in runs]
+        return [recall_once(about, 0, RATES[0], GAPS[:2]) for about in runs]
     for seed, about in itertools.product(SEEDS, runs):
         if not any(line.items() >= {"kind": "run", **about, "seed": seed}.items() for line in kept()):
-            keep({"kind": "run"} | recall_once(about, seed, tuned(about), STEPS, GAPS))
+            keep({"kind": "run"} | recall_once(about, seed, tuned(about), GAPS))
     return [about | over_seeds(about) for about in runs]
 
 
 def over_seeds(about):
     """Return what the runs of one setting have in common, and their accuracies by gap."""
-    lines = [line for line in kept() if line.items() >= {"kind": "run", **about}.items()]
-    first, found = lines[0], {}
+    runs = {line["seed"]: line for line in kept() if line.items() >= {"kind": "run", **about}.items()}
+    lines, found = list(runs.values()), {}
     for gap in map(str, GAPS):
         values = [line["accuracy"][gap] for line in lines]
         found[gap] = {"mean": round(sum(values) / len(values), 4), "low": min(values), "high": max(values)}
-    told = {key: first[key] for key in ("rate", "parameters")} | {"seeds": len(lines)}
+    told = {key: lines[0][key] for key in ("rate", "parameters")} | {"seeds": len(lines)}
     return told | {"loss": max(line["loss"] for line in lines), "accuracy": found}
 
 
@@ -188,7 +194,7 @@ def main():
     setting = {
         "items": recall_task.ITEMS, "trained_gap": recall_task.TRAINED_GAP, "gaps": GAPS,
         "d_model": recall_task.D_MODEL, "heads": recall_task.HEADS, "batch": recall_task.BATCH,
-        "steps": STEPS, "tuning_steps": TUNING_STEPS, "rates": RATES, "seeds": SEEDS, "tested": TESTED,
+        "rates": RATES, "seeds": SEEDS, "tested": TESTED,
         "model": "SmolLM2-135M-Instruct, 4-bit quantised, float32",
     }  # fmt: skip
     parts = {name: old[name] for name in ("recall", "heads", "reach") if name in old}
