@@ -4,9 +4,8 @@ SmolLM2-135M-Instruct and MiniLM-L6, and the control of each: the same model wit
 shuffled (after Adebayo et al. 2018), which knows nothing and has weights of the same sizes. Parts: `tokens`, which word
 of a sentence decides the number of its verb, by nine methods; `heads`, which heads bring it there, by patching, and
 what their weights say; `copying`, the same for random tokens said twice; `book`, the weights of 32 tokens against what
-hiding each of them does; `probes` of labels with controls (Hewitt and Liang 2019). About 12 minutes on one core, of
-which `heads` and `copying` are most. A part that is named takes the place of the same part in the result file. `--tiny`
-runs all on less, writes nothing.
+hiding each of them does; `probes` of labels with controls (Hewitt and Liang 2019). About 10 minutes on one core. A part
+that is named takes the place of the same part in the result file. `--tiny` runs all on less, writes nothing.
 """
 
 import argparse
@@ -18,6 +17,7 @@ import torch
 from generation import PASSAGES, VERBS, said_twice, sentences
 from provenance import save
 
+from mha import masks
 from mha.analysis import (
     attention_flow,
     attention_rollout,
@@ -27,20 +27,19 @@ from mha.analysis import (
     integrated_gradients,
     leave_one_out,
     of_embeddings,
-    patching_effects,
+    patched_heads,
     probe_scores,
     split_tokens,
     split_types,
-    stream_patching_effects,
     value_norms,
 )
 from mha.analysis.metrics import rank_correlation
 from mha.analysis.probe import ProbeScores
 from mha.data import load, pretrained, result
 
-SENTENCES, SHOWN, STEPS = 32, 8, 32
+SENTENCES, SHOWN, STEPS = 24, 8, 32
 COPIED, DRAWS = 16, 4
-LENGTH, PASSAGE_COUNT = 32, 20
+LENGTH, PASSAGE_COUNT = 32, 16
 ENDINGS = ("ing", "ed", "ly", "s")
 SEEDS = range(3)
 
@@ -76,6 +75,48 @@ def verb_score(known, signs):
     ids = [[known.tokenizer.encode(verb, add_special_tokens=False).ids[0] for verb in pair] for pair in VERBS]
     verbs = torch.tensor(ids)
     return lambda logits: signs * (logits[:, -1, verbs[:, 1]] - logits[:, -1, verbs[:, 0]]).mean(1)
+
+
+def runs_from(model, rows):
+    """Return what each block of a decoder reads, and the function that runs the blocks from there on."""
+    states = [model.embed(rows)]
+    for block in model.blocks:
+        states.append(block(states[-1], mask=masks.causal))
+
+    def rest(x, layer):
+        for block in model.blocks[layer:]:
+            x = block(x, mask=masks.causal)
+        return model.logits(x[:, -1:])
+
+    return states, rest
+
+
+@torch.no_grad()
+def head_changes(model, rows, swapped, score, positions=None):
+    """Return `patching_effects(…, normalised=False)`, without the blocks below the patch: (layers, heads, samples)."""
+    with capture(model, detach=True) as clean:
+        model(rows)
+    (states, rest), found = runs_from(model, swapped), []
+    start = score(rest(states[-1], len(model.blocks)))
+    for layer in range(len(model.blocks)):
+        for head in range(model.config.num_heads):
+            with patched_heads(model, {(layer, head)}, clean, positions=positions):
+                found.append(score(rest(states[layer], layer)) - start)
+    return torch.stack(found).double().view(len(model.blocks), -1, len(rows)).numpy()
+
+
+@torch.no_grad()
+def stream_changes(model, rows, swapped, score):
+    """Return `stream_patching_effects(…, normalised=False)` in the same way: (layers + 1, length, samples)."""
+    clean, _ = runs_from(model, rows)
+    (states, rest), found = runs_from(model, swapped), []
+    start = score(rest(states[-1], len(model.blocks)))
+    for layer, (ours, theirs) in enumerate(zip(states, clean, strict=True)):
+        for place in range(rows.shape[1]):
+            x = ours.clone()
+            x[:, place] = theirs[:, place]
+            found.append(score(rest(x, layer)) - start)
+    return torch.stack(found).double().view(len(states), -1, len(rows)).numpy()
 
 
 @torch.no_grad()
@@ -151,20 +192,19 @@ def weight_and_effect(weights, norms, effects):
 def heads(known, tiny):
     """Return what each head restores of the right number at the verb, and what its look at the subject says of it."""
     about = {}
-    for name, count in (("trained", SENTENCES), ("shuffled", SENTENCES // 4)):
+    for name, count in (("trained", SENTENCES), ("shuffled", SENTENCES // 3)):
         count = 1 if tiny else count
         _, rows, swapped, signs = hard_pairs(known, count)
         model, score = known.model if name == "trained" else shuffled(known.model), verb_score(known, signs)
         with torch.no_grad():
             clean, corrupted = score(model(rows)), score(model(swapped))
-        effects = patching_effects(model, rows, swapped, score, positions=[-1], normalised=False).numpy()
+        effects = head_changes(model, rows, swapped, score, positions=[-1])
         last, norms, _ = looks(model, rows)
         subject = (x[..., 2].transpose(0, 2, 1) for x in (last, norms))
         share = effects.mean(-1) / float((clean - corrupted).mean())
         about[name] = {"count": count, "clean": short(clean.mean()), "corrupted": short(corrupted.mean())}
         about[name] |= {"share": short(share), "weight_on_subject": short(last[..., 2].mean(1))}
-        if not tiny or name == "trained":
-            about[name] |= weight_and_effect(*subject, effects)
+        about[name] |= weight_and_effect(*subject, effects)
     return about | {"stream": streams(known, tiny)}
 
 
@@ -174,7 +214,7 @@ def streams(known, tiny):
     score = verb_score(known, signs)
     with torch.no_grad():
         gap = (score(known.model(rows)) - score(known.model(swapped))).mean()
-    found = stream_patching_effects(known.model, rows, swapped, score, normalised=False)
+    found = stream_changes(known.model, rows, swapped, score)
     return {"count": len(rows), "share": short(found.mean(-1) / gap)}
 
 
@@ -194,7 +234,7 @@ def copying(known, tiny):
 
         with torch.no_grad():
             clean, corrupted = score(model(rows)), score(model(swapped))
-        effects = patching_effects(model, rows, swapped, score, normalised=False).numpy()
+        effects = head_changes(model, rows, swapped, score)
         last, norms, _ = looks(model, rows)
         looked = (x[..., words].transpose(0, 2, 1) for x in (last, norms))
         share = effects.mean(-1) / float((clean - corrupted).mean())
@@ -358,20 +398,24 @@ def main():
     known = pretrained("smollm2")
     if given.tiny:
         known.model.blocks = known.model.blocks[:2]
-    found = {}
     for name in given.parts or PARTS:
         start = time.process_time()
-        found[name] = PARTS[name](known, given.tiny)
+        part = PARTS[name](known, given.tiny)
         print(f"{name}: {time.process_time() - start:.0f} s", flush=True)
-    if given.tiny:
-        return
+        if not given.tiny:
+            keep(known, name, part)
+
+
+def keep(known, name, part):
+    """Put the part into the result file, in place of the same part."""
     try:
         kept = {name: part for name, part in result("interpretability").items() if name in PARTS}
     except ValueError:
         kept = {}
     setting = {"model": known.describe(), "encoder": pretrained("minilm").describe(), "threads": 1}
     setting |= {"control": "the entries of every matrix shuffled, norms kept", "score": "log-odds of the right verb"}
-    save("interpretability", {"setting": setting, **kept, **found}, note="nothing trained but the linear probes")
+    parts = {"setting": setting, **kept, name: part}
+    save("interpretability", parts, note="nothing trained but the linear probes")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def _embedding(model, x):
 def gradient_times_input(function, x: "Float[Tensor, 'b n d']") -> "Float[Tensor, 'b n']":
     """Return x · ∂f/∂x, summed over columns: what each token adds if f is linear.   Book: {eq}`gradient-times-input`
 
-    `function` maps (batch, length, width) to one number a sample: see `of_embeddings`. Shrikumar et al. (2017).
+    `function` maps (batch, length, width) to one number a sample: see `of_embeddings`. Shrikumar et al. (2016).
     """
     return (x * _gradient(function, x)[0]).sum(-1).detach()
 

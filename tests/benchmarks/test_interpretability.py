@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from compare import assert_equal
 from exact import redraw
+from mha.analysis import patching_effects, stream_patching_effects
 from mha.data import result
 from mha.models.llama import Llama, LlamaConfig
 
@@ -29,11 +31,11 @@ class Known:
 
 
 def test_pairs_differ_in_the_number_of_the_subject_alone(bench):
-    texts, rows, swapped, signs = bench.hard_pairs(Known(), 32)
-    assert len(set(texts)) == 32
-    assert signs.tolist() == [-1, 1] * 16
+    texts, rows, swapped, signs = bench.hard_pairs(Known(), 24)
+    assert len(set(texts)) == 24
+    assert signs.tolist() == [-1, 1] * 12
     assert ((rows != swapped).nonzero()[:, 1] == 2).all()
-    assert (rows != swapped).sum() == 32
+    assert (rows != swapped).sum() == 24
     assert texts[0] == "The key to the cabinets"
     assert not texts[1].endswith("s"), "a plural subject and one noun between"
 
@@ -53,6 +55,20 @@ def test_methods_agree_on_shapes_and_the_integral_is_nearly_complete(bench):
     found, error = bench.token_scores(model, tokens, lambda logits: logits[:, -1, 7] - logits[:, -1, 3], 8)
     assert {values.shape for values in found.values()} == {(2, 5)}
     assert error < 0.05
+
+
+def test_patches_from_the_layer_on_are_those_of_whole_passes(bench):
+    model = redraw(Llama(CONFIG), seed=3, std=0.15).double()
+    rows, swapped = torch.randint(41, (2, 2, 5), generator=torch.Generator().manual_seed(1))
+
+    def score(logits):
+        return logits[:, -1, 7] - logits[:, -1, 3]
+
+    for positions in (None, [-1]):
+        whole = patching_effects(model, rows, swapped, score, positions=positions, normalised=False)
+        assert_equal(bench.head_changes(model, rows, swapped, score, positions), whole, atol=1e-12)
+    whole = stream_patching_effects(model, rows, swapped, score, normalised=False)
+    assert_equal(bench.stream_changes(model, rows, swapped, score), whole, atol=1e-12)
 
 
 def test_spread_and_endings(bench):
