@@ -3,7 +3,8 @@
 Nothing is trained: SmolLM2-135M-Instruct (270 heads) and all-MiniLM-L6-v2 (72 heads) as their weights are, one head
 silenced at a time (Michel et al. 2019). Parts: `book` and `copying`, the decoder's loss on chapters of Moby Dick and on
 the second copy of random tokens; `sentences` and `triplets`, the encoder's vectors of sentences; `pairs`, two
-induction heads silenced at once, and `twins`, two heads of one layer. What the layers before the silenced head do is worked out once.
+induction heads silenced at once, and `twins`, two heads of one layer. What the layers before a silenced head do is
+worked out once.
 
 Each layer adds a line to the log, and what is there is not run again. Without a log, about 10 minutes of one free
 core, most of them for `book`. The result file is a summary of the log. `--tiny` runs all on less and writes nothing.

@@ -1,0 +1,97 @@
+"""Do more heads help, the width being fixed?   python benchmarks/head_count.py
+
+The letters of English words into their phonemes by the Transformer of `translation.py`, 64 wide, with 1 to 16 heads:
+the same number of parameters, the same batches. The highest learning rate of each is tuned on one grid by short runs on
+validation data, so that no number of heads is favoured. Small is meant: two layers a side, 400 steps of 32 words; the
+result is about this size and this task.
+
+Each run adds a line to the log, and what is there is not run again; without a log, about 6 minutes of one free core.
+`--tiny` trains for a few steps and writes nothing.
+"""
+
+import argparse
+import statistics
+from pathlib import Path
+
+import torch
+from provenance import save
+from runs import keep, known
+from translation_tasks import TASKS
+
+from mha.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from mha.models.train import train
+from mha.models.translation import translation_loss
+
+HEADS, SEEDS, RATES = (1, 2, 4, 8, 16), range(3), (1e-3, 3e-3, 1e-2)
+D_MODEL, LAYERS, D_MLP, STEPS, TUNING_STEPS, WARMUP = 64, 2, 256, 400, 120, 60
+LOG = Path(__file__).parent / "logs/head_count.jsonl"
+
+
+def trained(task, heads, seed, rate, steps):
+    """Return the trained model and its loss on validation data, in nats per phoneme."""
+    torch.manual_seed(seed)
+    vocab = (tokenizer.vocab_size for tokenizer in task.tokenizers)
+    sizes = {"d_model": D_MODEL, "num_heads": heads, "num_layers": LAYERS, "d_mlp": D_MLP, "max_length": 64}
+    model = Seq2Seq(Seq2SeqConfig(*vocab, **sizes))
+    train(
+        model, task.batches(seed), translation_loss, steps=steps, rate=rate, warmup=min(WARMUP, steps - 1), seed=seed,
+        every=steps, progress=False,
+    )  # fmt: skip
+    return model, round(task.held_out(model), 4)
+
+
+def tuned(task, heads):
+    """Return the rate whose short run does best on validation data."""
+    found = {}
+    for rate in RATES:
+        about = {"kind": "tuning", "heads": heads, "rate": rate}
+        line = known(LOG, **about)
+        if line is None:
+            line = keep(LOG, about | {"loss": trained(task, heads, 0, rate, TUNING_STEPS)[1]})
+        found[rate] = line["loss"]
+    return min(found, key=found.get)
+
+
+def run(task, heads, seed):
+    """Return the line of the log about one training, which is run if there is none."""
+    about = {"kind": "run", "heads": heads, "seed": seed}
+    line = known(LOG, **about)
+    if line is not None:
+        return line
+    rate = tuned(task, heads)
+    model, loss = trained(task, heads, seed, rate, STEPS)
+    scores = {name: round(value, 4) for name, value in task.scores(model).items()}
+    parameters = sum(p.numel() for p in model.parameters())
+    return keep(LOG, about | {"rate": rate, "parameters": parameters, "loss": loss, **scores})
+
+
+def summary(lines):
+    """Return for each number of heads the mean and the band of the scores over the seeds."""
+    table = []
+    for heads in HEADS:
+        of = [line for line in lines if line["heads"] == heads]
+        row = {"heads": heads, "d_head": D_MODEL // heads, "rate": of[0]["rate"], "parameters": of[0]["parameters"]}
+        for name in ("loss", "phoneme_error", "word_error"):
+            values = [line[name] for line in of]
+            row[name] = {"mean": round(statistics.mean(values), 4), "low": min(values), "high": max(values)}
+        table.append(row)
+    return table
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tiny", action="store_true", help="a few steps of each, nothing written")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    task = TASKS["phonemes"]
+    if given.tiny:
+        print({heads: trained(task, heads, 0, RATES[0], 2)[1] for heads in HEADS})
+        return
+    lines = [run(task, heads, seed) for seed in SEEDS for heads in HEADS]
+    setting = {"d_model": D_MODEL, "layers": LAYERS, "d_mlp": D_MLP, "steps": STEPS, "batch": task.batch}
+    setting |= {"rates": RATES, "seeds": len(SEEDS), "words": lines[0]["items"], "split": "test"}
+    save("head_count", {"setting": setting, "summary": summary(lines), "runs": lines}, note="loss: nats per phoneme")
+
+
+if __name__ == "__main__":
+    main()
