@@ -120,6 +120,23 @@ export function toggle(model, name, { text }) {
   return { element: element("label", { className: "mha-toggle" }, [box, element("span", { textContent: text })]), show };
 }
 
+// Boxes of which any may be ticked: bit k of the setting is box k, called `words(state, k)`.
+export function boxes(model, name, { text, options, words }) {
+  const ticks = options.map((k) => {
+    const box = input("input", { type: "checkbox" });
+    box.addEventListener("change", () => change(model, { [name]: model.get(name) ^ (1 << k) }));
+    return box;
+  });
+  const spans = ticks.map(() => element("span"));
+  const chips = ticks.map((box, k) => element("label", { className: "mha-chip" }, [box, spans[k]]));
+  const show = (state) =>
+    ticks.forEach((box, k) => {
+      box.checked = ((state[name] >> k) & 1) === 1;
+      spans[k].textContent = words(state, k);
+    });
+  return { element: element("fieldset", {}, [element("legend", { textContent: text }), ...chips]), show };
+}
+
 export function select(model, name, { text, options, values = (value) => ({ [name]: value }) }) {
   const list = input("select", {});
   list.append(...options.map(([, words]) => element("option", { textContent: words })));
