@@ -21,6 +21,7 @@ def bench(monkeypatch):
         monkeypatch.setattr(bench, name, value)
     monkeypatch.setattr(bench, "fresh", lambda function, *arguments: function(*arguments))
     monkeypatch.setattr(bench, "LIBC", SimpleNamespace(mallopt=lambda *_: 1, malloc_trim=lambda _: 1))
+    monkeypatch.setattr(bench, "gc", SimpleNamespace(collect=lambda: 0))  # slow among the objects of other tests
     monkeypatch.setattr(bench, "rates", dict)
     return bench
 
