@@ -4,11 +4,12 @@ import torch
 
 from mha.conformance.adapter import Adapter
 from mha.conformance.arrays import Torch
+from mha.conformance.broken.decoder import Decoder
 
 SUPPORTS = frozenset({"mask", "causal", "causal-with-mask", "grouped", "value-width", "float16", "gradient", "rotate"})
 
 
-def adapter(decoder: type) -> Adapter:
+def adapter(decoder: type[Decoder]) -> Adapter:
     """Return the steps of a decoder class, from the mask to the weighted values, as `verify` wants them."""
 
     def attend(q, k, v, *, mask=None, causal=False):

@@ -53,7 +53,8 @@ class MaskAfterSoftmax(Decoder):
     @staticmethod
     def attend(q, k, v, *, mask=None):
         weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
-        return (weights if mask is None else weights * mask) @ v  # mask before the softmax
+        weights = weights if mask is None else weights * mask  # mask the scores
+        return weights @ v
 
 
 class SoftmaxOverQueries(Decoder):
@@ -114,7 +115,8 @@ class DropoutAlways(Decoder):
 
     @staticmethod
     def attend(q, k, v, *, mask=None):
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.2)  # 0.2 if training else 0.0
+        dropout_p = 0.2  # 0.2 if training else 0.0
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout_p)
 
 
 class Alibi(Decoder):
@@ -126,7 +128,8 @@ class Alibi(Decoder):
 
     @staticmethod
     def bias(q_positions, k_positions, num_heads):
-        return alibi_slopes(num_heads)[:, None, None] * (k_positions - q_positions[:, None])
+        distances = k_positions - q_positions[:, None]
+        return alibi_slopes(num_heads)[:, None, None] * distances
 
 
 class AlibiTurned(Alibi):
@@ -134,7 +137,8 @@ class AlibiTurned(Alibi):
 
     @staticmethod
     def bias(q_positions, k_positions, num_heads):
-        return alibi_slopes(num_heads)[:, None, None] * (q_positions[:, None] - k_positions)  # keys minus queries
+        distances = q_positions[:, None] - k_positions  # k_positions - q_positions[:, None]
+        return alibi_slopes(num_heads)[:, None, None] * distances
 
 
 class RotaryNeighbours(Decoder):
@@ -145,7 +149,8 @@ class RotaryNeighbours(Decoder):
         half = x.shape[-1] // 2
         angles = positions[:, None] * 10_000.0 ** (-torch.arange(half, dtype=x.dtype) / half)
         a, b = x[..., ::2], x[..., 1::2]  # x.chunk(2, -1)
-        return torch.stack([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1).flatten(-2)
+        turned = a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()
+        return torch.stack(turned, -1).flatten(-2)  # torch.cat(turned, -1)
 
 
 class PositionsRestart(Decoder):
@@ -169,7 +174,8 @@ class HeadsTakeTurns(Decoder):
 
     @staticmethod
     def shared(x, num_heads):
-        return x.repeat(1, num_heads // x.shape[1], 1, 1)  # x.repeat_interleave(num_heads // x.shape[1], 1)
+        times = num_heads // x.shape[1]
+        return x.repeat(1, times, 1, 1)  # x.repeat_interleave(times, 1)
 
 
 class NanCoveredUp(Decoder):
@@ -179,8 +185,8 @@ class NanCoveredUp(Decoder):
     def attend(q, k, v, *, mask=None):
         scores = q @ k.mT / q.shape[-1] ** 0.5
         if mask is not None:
-            scores = scores + torch.where(mask, 0.0, -torch.inf)  # and empty rows set apart, before the softmax
-        return scores.softmax(-1).nan_to_num() @ v
+            scores = scores + torch.where(mask, 0.0, -torch.inf)
+        return scores.softmax(-1).nan_to_num() @ v  # empty rows set apart before the softmax
 
 
 class LowestNumber(Decoder):
@@ -190,7 +196,7 @@ class LowestNumber(Decoder):
     def attend(q, k, v, *, mask=None):
         scores = q @ k.mT / q.shape[-1] ** 0.5
         if mask is not None:
-            lowest = torch.finfo(scores.dtype).min  # -torch.inf, and 0 for the weights of an empty row
+            lowest = torch.finfo(scores.dtype).min  # -torch.inf, empty rows set apart
             scores = scores + torch.zeros_like(scores).masked_fill(~mask, lowest)
         return scores.softmax(-1) @ v
 
@@ -200,10 +206,11 @@ class ScaledTooLate(Decoder):
 
     @staticmethod
     def attend(q, k, v, *, mask=None):
-        scores = (q @ k.mT) / q.shape[-1] ** 0.5  # (q / √d) @ k.mT, or a product in float32
+        scores = (q @ k.mT) / q.shape[-1] ** 0.5  # (q / √d) @ k.mT
         if mask is None:
             return scores.softmax(-1) @ v
-        return scores.masked_fill(~mask, -torch.inf).softmax(-1).masked_fill(~mask, 0.0) @ v
+        weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
+        return weights.masked_fill(~mask, 0.0) @ v
 
 
 class PaddingOnQueries(Decoder):

@@ -18,7 +18,7 @@ def future_error(model, tokens):
 
 @torch.no_grad()
 def cache_error(model, tokens):
-    """Feed one token at a time: how far are the logits from those of the whole text?   Book: {eq}`loss-in-use`."""
+    """Feed one token at a time: how far from the whole text?   Book: {eq}`loss-in-use`."""
     rows, cache = [], None
     for token in tokens.unbind(1):
         logits, cache = model(token[:, None], cache)
@@ -28,7 +28,7 @@ def cache_error(model, tokens):
 
 @torch.no_grad()
 def padding_error(model, tokens):
-    """Put three tokens of padding in front: how far do the logits of the real ones move?"""
+    """Put three tokens of padding in front: how far do the real logits move?"""
     front = torch.zeros_like(tokens[:, :1]).expand(-1, 3)
     keep = torch.cat([torch.zeros_like(front), torch.ones_like(tokens)], 1).bool()
     padded = model(torch.cat([front, tokens], 1), keep=keep)[0][:, 3:]

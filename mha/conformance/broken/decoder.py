@@ -47,13 +47,16 @@ class Decoder(nn.Module):
     def heads(self, x, layer, mask, past, before):
         """Return what the heads found, joined, and the rows for the cache."""
         q = self.split(layer.q_proj(x), self.num_heads)
-        k, v = (self.split(project(x), self.num_kv_heads) for project in (layer.k_proj, layer.v_proj))
-        positions, seen = self.positions(x.shape[1], past), torch.arange(past + x.shape[1])
+        k = self.split(layer.k_proj(x), self.num_kv_heads)
+        v = self.split(layer.v_proj(x), self.num_kv_heads)
+        positions = self.positions(x.shape[1], past)
         q, k = self.rotate(q, positions), self.rotate(k, positions)
-        k, v = (k, v) if before is None else (torch.cat(pair, -2) for pair in zip(before, (k, v), strict=True))
+        if before is not None:
+            k, v = (torch.cat(pair, -2) for pair in zip(before, (k, v), strict=True))
+        bias = self.bias(positions, torch.arange(k.shape[-2]), self.num_heads)
+        options = {"mask": mask} if bias is None else {"mask": mask, "bias": bias}
         shared = (self.shared(rows, self.num_heads) for rows in (k, v))
-        bias = self.bias(positions, seen, self.num_heads)
-        return self.join(self.attend(q, *shared, mask=mask, **({} if bias is None else {"bias": bias}))), (k, v)
+        return self.join(self.attend(q, *shared, **options)), (k, v)
 
     @staticmethod
     def attend(q, k, v, *, mask=None, bias=None):
