@@ -10,9 +10,9 @@ from mha.data import pretrained
 PROMPTS = (
     "The keys to the old wooden cabinet",
     "The capital of France is",
-    " whale ship harbour captain whale ship harbour captain whale ship",
+    " one red two blue three green one red two blue three",
 )
-RIGHT = (" are", " Paris", " harbour")
+RIGHT = (" are", " Paris", " green")
 HEADS, WORDS, AT_ONCE = 8, 6, 90
 
 
