@@ -87,7 +87,8 @@ def capture(model, *, detach=False):
         seen["blocks.3.attention"].weights
 
     A model of transformers is recorded in the block of `mha.models.huggingface.swapped(model)`. Tensors stay on the
-    graph of the pass unless `detach`. The layers are as before after the block, whatever happens.
+    graph of the pass unless `detach`. Single steps of a layer whose groups are of unequal size take another way in it,
+    equal up to rounding. The layers are as before after the block, whatever happens.
     """
     recording = Recording()
     layers = attention_layers(model, "there is nothing to record")

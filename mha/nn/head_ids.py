@@ -5,6 +5,7 @@ A state holds both beside the weights, in a tensor (2, heads), once they are not
 
 import torch
 
+from mha.nn.dot_product import attention
 from mha.nn.surgery import Surgery, kept_heads, key_heads_changed, regular
 
 __all__ = ["load", "read", "reading_core", "regular", "said", "save"]
@@ -14,27 +15,40 @@ KEY = "head_ids"
 
 def read(reads, *rows):
     """Return keys or values (…, g, n, d) as the core takes them where groups are unequal: (…, h, n, d)."""
-    return tuple(_repeated(x, reads) for x in rows)
+    return tuple(_picked(x, reads) for x in rows)
 
 
 def reading_core(core, reads):
-    """Return a core that takes keys and values as a cache holds them, one for each key head."""
+    """Return a core that takes keys and values as a cache holds them, one for each key head.
 
-    def attend(q, k, v, **options):
-        return core(q, *read(reads, k, v), **options)
+    One query a sample takes less room than the keys of a cache: it is the queries that are repeated then, until groups
+    are of one size.
+    """
+
+    def attend(q, k, v, *, mask=None, bias=None, sinks=None, dropout=None, **options):
+        if core is attention and q.shape[-2] == 1 and mask is bias is sinks is dropout is None:
+            filled, places = _filled(reads)
+            return _picked(attention(_picked(q, filled), k, v, **options), places)
+        return core(q, *read(reads, k, v), mask=mask, bias=bias, sinks=sinks, dropout=dropout, **options)
 
     attend.reads_places = getattr(core, "reads_places", False)
     return attend
 
 
-def _repeated(x, key_heads):
-    """Return the rows that each query head reads, in pieces that repeat: no index has to reach the device."""
-    starts = [i for i, head in enumerate(key_heads) if i == 0 or head != key_heads[i - 1]]
-    pieces = (
-        x.narrow(-3, key_heads[start], 1).expand(*x.shape[:-3], end - start, *x.shape[-2:])
-        for start, end in zip(starts, [*starts[1:], len(key_heads)], strict=True)
-    )
-    return torch.cat(tuple(pieces), -3)
+def _filled(reads):
+    """Return query heads, some of them more than once, in groups of one size, and the place of each head there."""
+    groups = [[head for head, read in enumerate(reads) if read == one] for one in range(max(reads) + 1)]
+    size = max(map(len, groups))
+    filled = [head for group in groups for head in group + group[-1:] * (size - len(group))]
+    return filled, [filled.index(head) for head in range(len(reads))]
+
+
+def _picked(x, heads):
+    """Return these heads of x (…, h, n, d), in pieces of neighbours: no index has to reach the device."""
+    starts = [i for i, head in enumerate(heads) if i == 0 or head != heads[i - 1] + 1]
+    ends = [*starts[1:], len(heads)]
+    pieces = [x.narrow(-3, heads[start], end - start) for start, end in zip(starts, ends, strict=True)]
+    return torch.cat(pieces, -3)
 
 
 def save(layer, state, prefix):

@@ -391,6 +391,24 @@ def test_what_is_remembered_is_read_in_unequal_groups():
     assert_equal(cut.recall(x, cache), zeroed(whole, {2})(x, context), **CLOSE)
 
 
+@pytest.mark.parametrize("order", [range(6), [5, 0, 3, 2, 4, 1]])
+@pytest.mark.parametrize("gone", [{0}, {4, 5}, {0, 1, 3}, {1, 2, 5}])
+def test_single_steps_repeat_queries_and_not_keys(order, gone):
+    whole, x = layer(11, 6, num_kv_heads=2, d_head=4, position=Rotary(), softcap=3.0), draw(2, 7, 11)
+    cut, cache = copy.deepcopy(whole), Cache()
+    permute_heads(cut, order)
+    remove_heads(cut, gone)
+    for place, rows in enumerate(x.split(1, 1)):
+        step, cache = cut.step(rows, cache, mask=masks.causal)
+        expected = zeroed(whole, gone)(x[:, : place + 1], mask=masks.causal)[:, -1:]
+        assert_equal(step, expected, **CLOSE)
+    assert cache.rows[0].shape[1] == cut.num_kv_heads
+    with capture(cut) as seen:
+        again, _ = cut.step(rows, cache.crop(6), mask=masks.causal)
+    assert_equal(again, step, **CLOSE)
+    assert seen[cut].heads.shape[1] == 6 - len(gone)
+
+
 def test_bert_of_transformers_with_zeroed_heads():
     sizes = {"hidden_size": 15, "num_attention_heads": 3, "intermediate_size": 31, "vocab_size": 41}
     config = transformers.BertConfig(**sizes, num_hidden_layers=2, max_position_embeddings=11)
