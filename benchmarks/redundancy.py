@@ -2,9 +2,8 @@
 
 Nothing is trained: SmolLM2-135M-Instruct (270 heads) and all-MiniLM-L6-v2 (72 heads) as their weights are, one head
 silenced at a time (Michel et al. 2019). Parts: `book` and `copying`, the decoder's loss on chapters of Moby Dick and on
-the second copy of random tokens; `sentences` and `triplets`, the encoder's vectors of sentences; `pairs`, two
-induction heads silenced at once, and `twins`, two heads of one layer. What the layers before a silenced head do is
-worked out once.
+the second copy of random tokens; `sentences`, the encoder's vectors of sentences; `pairs`, two induction heads silenced
+at once, and `twins`, two heads of one layer. What the layers before a silenced head do is worked out once.
 
 Each layer adds a line to the log, and what is there is not run again. Without a log, about 10 minutes of one free
 core, most of them for `book`. The result file is a summary of the log. `--tiny` runs all on less and writes nothing.
@@ -94,19 +93,12 @@ class Encoding:
         return 1 - (self.vectors(heads) * self.whole).sum(-1)
 
 
-def sentences(tiny=False):
+def chosen_sentences(tiny=False):
     """Return sentences of the book from all over it, none very short or long."""
     chapters = [text.replace("\n", " ").split(". ") for text in load("moby_dick")["text"]]
     fitting = [[s for s in chapter if SHORTEST <= len(s) <= LONGEST] for chapter in chapters]
     count = 4 if tiny else SENTENCES
     return [chapter[len(chapter) // 2] + "." for chapter in fitting if chapter][:: len(fitting) // count][:count]
-
-
-def margins(vectors):
-    """Return how much nearer each sentence is to its paraphrase than to the nearer of two false friends."""
-    x = vectors.reshape(-1, 4, vectors.shape[-1])
-    near = np.einsum("nd,nkd->nk", x[:, 0], x[:, 1:])
-    return near[:, 0] - near[:, 1:].max(1)
 
 
 def all_heads(part, change, model, log):
@@ -149,22 +141,11 @@ def decoded(name, known, log, tiny):
     }
 
 
-def encoded(name, known, log, tiny):
-    """Return what each head of the encoder is worth: how far vectors turn, or which paraphrases stay nearest."""
-    if name == "sentences":
-        texts = Encoding(known, sentences(tiny))
-        changes = all_heads(name, texts.turned, known.model, log)
-        return {"sentences": len(texts.rows), "examples": sentences(tiny)[:3], "effects": table(changes.mean(-1), 5)}
-    lines = (FOLDER.parent / "tools/sentence_triplets.txt").read_text(encoding="utf-8").splitlines()
-    texts = Encoding(known, [s for line in lines[: 2 if tiny else None] for s in line.split(" | ")])
-    margin = all_heads(name, lambda heads: margins(texts.vectors(heads)), known.model, log)
-    whole = margins(texts.whole)
-    return {
-        "groups": len(whole),
-        "whole": {"right": int((whole > 0).sum()), "margin": round(float(whole.mean()), 4)},
-        "right": (margin > 0).sum(-1).tolist(),
-        "effects": table(whole.mean() - margin.mean(-1), 5),
-    }
+def sentences(name, known, log, tiny):
+    """Return what each head of the encoder is worth: how far the vectors of sentences turn without it."""
+    texts = Encoding(known, chosen_sentences(tiny))
+    changes = all_heads(name, texts.turned, known.model, log)
+    return {"sentences": len(texts.rows), "examples": chosen_sentences(tiny)[:3], "effects": table(changes.mean(-1), 5)}
 
 
 def pairs(name, known, log, tiny):
@@ -220,8 +201,7 @@ def outputs_alike(num_heads):
 
 PARTS = {"book": book, "copying": copying}
 KINDS = dict.fromkeys(PARTS, ("smollm2", decoded))
-KINDS |= {"sentences": ("minilm", encoded), "triplets": ("minilm", encoded), "pairs": ("smollm2", pairs)}
-KINDS |= {"twins": ("smollm2", twins)}
+KINDS |= {"sentences": ("minilm", sentences), "pairs": ("smollm2", pairs), "twins": ("smollm2", twins)}
 
 
 @torch.inference_mode()
