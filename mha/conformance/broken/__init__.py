@@ -3,9 +3,9 @@
 Needs torch. Chapter "Famous bugs" of the book is the tour.
 """
 
-from mha.conformance.broken.adapter import adapter
-from mha.conformance.broken.bugs import BUGS, Alibi, Bug
+from mha.conformance.broken.catalogue import BUGS, Bug
 from mha.conformance.broken.checks import CHECKS
-from mha.conformance.broken.decoder import Decoder
+from mha.conformance.broken.decoder import Alibi, Decoder
+from mha.conformance.broken.kit import adapter
 
 __all__ = ["BUGS", "CHECKS", "Alibi", "Bug", "Decoder", "adapter"]

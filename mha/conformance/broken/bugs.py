@@ -1,11 +1,9 @@
 """Famous bugs, each one step of the decoder replaced. The comment on the line says what would be right."""
 
-from typing import NamedTuple
-
 import torch
 from torch.nn import functional as F
 
-from mha.conformance.broken.decoder import Decoder
+from mha.conformance.broken.decoder import Alibi, Decoder
 from mha.nn import alibi_slopes, attention
 
 
@@ -119,19 +117,6 @@ class DropoutAlways(Decoder):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout_p)
 
 
-class Alibi(Decoder):
-    """Right: a penalty for distance in place of the rotation."""
-
-    @staticmethod
-    def rotate(x, positions):
-        return x
-
-    @staticmethod
-    def bias(q_positions, k_positions, num_heads):
-        distances = k_positions - q_positions[:, None]
-        return alibi_slopes(num_heads)[:, None, None] * distances
-
-
 class AlibiTurned(Alibi):
     """The farther, the better."""
 
@@ -227,42 +212,3 @@ class PaddingInMean(Decoder):
     @staticmethod
     def pooled(x, keep):
         return x.mean(1)  # the mean over the tokens that are kept
-
-
-class Bug(NamedTuple):
-    """What is broken, which case of the kit or which check finds it, and where it was reported."""
-
-    decoder: type
-    found_by: str
-    reports: tuple[str, ...]
-
-
-BUGS = {
-    bug.decoder.__name__: bug
-    for bug in (
-        Bug(InvertedMask, "true-attends", ("rasbt/LLMs-from-scratch#1061", "pytorch/pytorch#170400")),
-        Bug(NextTokenVisible, "causal-square", ("flashinfer-ai/flashinfer#348",)),
-        Bug(SecondLayerUnmasked, "future_error", ("huggingface/transformers#31673",)),
-        Bug(MaskAdded, "rows-differ", ("pytorch/pytorch#21518",)),
-        Bug(MaskAfterSoftmax, "rows-differ", ("huggingface/pytorch-image-models#2236",)),
-        Bug(
-            SoftmaxOverQueries, "equal-values-come-out", ("labmlai/annotated_deep_learning_paper_implementations#146",)
-        ),
-        Bug(JoinedWithoutTranspose, "future_error", ("jsbaan/transformer-from-scratch#6",)),
-        Bug(SplitWithoutTranspose, "cache_error", ("hyunwoongko/transformer#15",)),
-        Bug(NoScale, "the-default-scale", ("mlc-ai/mlc-llm#3426",)),
-        Bug(NormedResidual, "residual_error", ("pytorch/pytorch#61165",)),
-        Bug(NoLastNorm, "last_norm_error", ("OpenNMT/CTranslate2#850",)),
-        Bug(DropoutAlways, "the-same-call-gives-the-same", ("pytorch/pytorch#124464",)),
-        Bug(AlibiTurned, "distance_error", ("meta-pytorch/attention-gym#86",)),
-        Bug(RotaryNeighbours, "a-rotated-vector", ("huggingface/transformers#25199",)),
-        Bug(HeadsTakeTurns, "groups-are-contiguous", ("onnx/onnx#7274",)),
-        Bug(PositionsRestart, "cache_error", ("RobertCsordas/moeut#6",)),
-        Bug(MaskFromUpperLeft, "a-decoding-step-sees-every-key", ("pytorch/pytorch#144858",)),
-        Bug(NanCoveredUp, "empty-rows-give-keys-no-gradient", ("pytorch/pytorch#41508",)),
-        Bug(LowestNumber, "an-empty-row-gives-zero", ("huggingface/transformers#27114", "NVIDIA-NeMo/Automodel#2658")),
-        Bug(ScaledTooLate, "half-precision-does-not-overflow", ("ultralytics/ultralytics#24990",)),
-        Bug(PaddingOnQueries, "padding_error", ("bentrevett/pytorch-seq2seq#96",)),
-        Bug(PaddingInMean, "pooling_error", ("huggingface/sentence-transformers#2569",)),
-    )
-}

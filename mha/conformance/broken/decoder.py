@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from mha.nn import attention
+from mha.nn import alibi_slopes, attention
 
 
 class Layer(nn.Module):
@@ -118,3 +118,16 @@ class Decoder(nn.Module):
     def pooled(x, keep):
         """The mean over the real tokens, (b, d_model)."""
         return (x * keep[..., None]).sum(1) / keep.sum(1, keepdim=True)
+
+
+class Alibi(Decoder):
+    """Right: a penalty for distance in place of the rotation."""
+
+    @staticmethod
+    def rotate(x, positions):
+        return x
+
+    @staticmethod
+    def bias(q_positions, k_positions, num_heads):
+        distances = k_positions - q_positions[:, None]
+        return alibi_slopes(num_heads)[:, None, None] * distances
