@@ -10,6 +10,7 @@ that is named takes the place of the same part in the result file. `--tiny` runs
 
 import argparse
 import copy
+import itertools
 import time
 
 import numpy as np
@@ -39,9 +40,9 @@ from mha.data import load, pretrained, result
 
 SENTENCES, SHOWN, STEPS = 24, 8, 32
 COPIED, DRAWS = 16, 4
-LENGTH, PASSAGE_COUNT = 32, 16
+LENGTH, PASSAGE_COUNT = 32, 8
 ENDINGS = ("ing", "ed", "ly", "s")
-SEEDS = range(3)
+SEEDS, RIDGE = range(3), 100.0
 
 
 def shuffled(model, seed=0):
@@ -289,22 +290,22 @@ def book(known, tiny):
 
 
 def ending(word):
-    """Return which of the endings a word has: a stand-in for its part of speech."""
-    return next((end for end in ENDINGS if word.endswith(end) and len(word) > len(end) + 2), "other")
+    """Return which of the endings a word has, a stand-in for its part of speech; none of them is an empty one."""
+    return next((end for end in ENDINGS if word.endswith(end) and len(word) > len(end) + 2), "")
 
 
 def words_of_book(tiny):
-    """Return token numbers of the book in stretches, and (row, column, word, ending, word before) of whole words."""
+    """Return an encoder, token numbers of the book in stretches, and (row, column, word, ending) of whole words."""
     known = pretrained("minilm")
     chapters, length = load("moby_dick")["text"], 128
-    rows = torch.cat([known.encode(chapters[n][2000:6000].lower())[:, :length] for n in range(2, 6 if tiny else 62, 2)])
+    texts = [chapter[2000:4000].lower() for chapter in chapters if len(chapter) > 5000][: 3 if tiny else 100]
+    rows = torch.cat([known.encode(text)[:, :length] for text in texts])
     places = []
     for r, row in enumerate(rows):
         pieces = [known.tokenizer.id_to_token(int(number)) for number in row]
-        for c in range(2, length - 1):
-            before, word, after = pieces[c - 1 : c + 2]
-            if word.isalpha() and len(word) > 3 and not after.startswith("##") and before.isalpha():
-                places.append((r, c, word, ending(word), before))
+        for c, (word, after) in enumerate(itertools.pairwise(pieces)):
+            if word.isalpha() and ending(word) and not after.startswith("##"):
+                places.append((r, c, word, ending(word)))
     return known, rows, places
 
 
@@ -327,7 +328,7 @@ def probed(features, labels, words, split):
         runs = []
         for seed in SEEDS:
             rng = np.random.default_rng(seed)
-            runs.append(probe_scores(layer, labels, words, split(words, rng), rng, ridge=10.0))
+            runs.append(probe_scores(layer, labels, words, split(words, rng), rng, ridge=RIDGE))
         means = np.mean(runs, axis=0)
         for name, value in zip(ProbeScores._fields, means, strict=True):
             about[name].append(round(float(value), 3))
@@ -337,23 +338,17 @@ def probed(features, labels, words, split):
 
 
 def probes(known, tiny):
-    """Return what linear probes find of a word's ending, of the word before it, and of the number of a subject."""
+    """Return what linear probes find of a word's ending and of the number of a subject."""
     encoder, rows, places = words_of_book(tiny)
-    r, c, words, endings, before = (np.array(column) for column in zip(*places, strict=True))
-    common = [word for word, _ in sorted(zip(*np.unique(before, return_counts=True), strict=True), key=lambda x: -x[1])]
-    follows = np.isin(before, common[:3])  # the three commonest words before
-    about = {"words": len(words), "types": len(set(words)), "before": common[:3], "ending": {}, "before_word": {}}
+    r, c, words, endings = (np.array(column) for column in zip(*places, strict=True))
+    about = {"words": len(words), "types": len(set(words)), "ridge": RIDGE, "ending": {}, "number": {}}
     for name, model in {"trained": encoder.model, "shuffled": shuffled(encoder.model)}.items():
         features = states(model, rows)[:, r, c]
-        about["ending"][name] = {
-            "by_token": probed(features, endings, words, split_tokens),
-            "by_type": probed(features, endings, words, split_types),
-        }
-        about["before_word"][name] = {"by_type": probed(features, follows, words, split_types)}
+        splits = {"by_token": split_tokens, "by_type": split_types}
+        about["ending"][name] = {title: probed(features, endings, words, split) for title, split in splits.items()}
     texts, numbers, _ = zip(*sentences(), strict=True)
     rows = torch.cat([known.encode(text) for text in texts])
     lemmas = np.arange(len(texts)) // 4
-    about["number"] = {}
     for name, model in {"trained": known.model, "shuffled": shuffled(known.model)}.items():
         features = states(model, rows)
         places = {"at_subject": 2, "at_verb": 5}

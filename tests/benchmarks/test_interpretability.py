@@ -76,7 +76,7 @@ def test_spread_and_endings(bench):
         "mean": 3, "low": 1, "first_quarter": 2, "third_quarter": 4, "high": 5
     }  # fmt: skip
     words = ["walking", "walked", "slowly", "ships", "ring", "harpoon"]
-    assert list(map(bench.ending, words)) == ["ing", "ed", "ly", "s", "other", "other"]
+    assert list(map(bench.ending, words)) == ["ing", "ed", "ly", "s", "", ""]
 
 
 def test_what_was_measured():
