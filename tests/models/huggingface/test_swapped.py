@@ -12,6 +12,7 @@ from mha.nn import MultiHeadAttention
 
 SMALL = {"hidden_size": 18, "num_hidden_layers": 2, "num_attention_heads": 3, "vocab_size": 41, "intermediate_size": 31}
 GROUPED = SMALL | {"num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 6}
+EXPERTS = {"sliding_window": 3, "num_local_experts": 2, "num_experts_per_tok": 1, "experts_implementation": "eager"}
 TOKENS = torch.randint(41, (2, 7), generator=torch.Generator().manual_seed(1))
 IMAGES = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(2))
 MODELS = {
@@ -21,6 +22,7 @@ MODELS = {
     ),
     "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**GROUPED)),
     "gpt-neox": lambda: transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**SMALL)),
+    "gpt-oss": lambda: transformers.GptOssForCausalLM(transformers.GptOssConfig(**GROUPED, **EXPERTS)),
     "vit": lambda: transformers.ViTModel(transformers.ViTConfig(**SMALL | {"image_size": 8, "patch_size": 4})),
 }
 
@@ -39,6 +41,8 @@ def run(model, **options):
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_numbers_and_the_same_model_afterwards(name, implementation):
+    if (name, implementation) == ("gpt-oss", "sdpa"):
+        pytest.skip("transformers has no sinks there")
     model = made(name)
     model.set_attn_implementation(implementation)
     before, parts = run(model), list(model.modules())
@@ -47,7 +51,8 @@ def test_the_same_numbers_and_the_same_model_afterwards(name, implementation):
         assert sum(isinstance(part, MultiHeadAttention) for part in model.modules()) == 2
         assert_equal(run(model), before, rtol=1e-5, atol=1e-5)
     assert len(seen.calls) == 2
-    assert_equal(seen.calls[1].weights.sum(-1), torch.ones(seen.calls[1].q.shape[:-1]), atol=1e-12)
+    if name != "gpt-oss":  # whose sinks take a share
+        assert_equal(seen.calls[1].weights.sum(-1), torch.ones(seen.calls[1].q.shape[:-1]), atol=1e-12)
     assert all(one is other for one, other in zip(model.modules(), parts, strict=True))
     assert_equal(run(model), before, label="the same bits")
 
