@@ -46,7 +46,9 @@ class Model:
     def feed_forward_parameters(self):
         """Return the number of weights in the feed-forward layers of all stacks, biases left out."""
         if self.d_mlp is None:
-            raise ValueError(f"d_mlp is None: the table does not say how wide the feed-forward layers of {self.name} are")
+            raise ValueError(
+                f"d_mlp is None: the table does not say how wide the feed-forward layers of {self.name} are"
+            )
         stacks = 2 if self.kind == "encoder-decoder" else 1
         one = feed_forward_parameters(self.d_model, self.d_mlp, num_matrices=self.num_mlp_matrices, bias=False)
         return stacks * self.num_layers * one
