@@ -8,8 +8,6 @@ optimizers afterwards.
 import copy
 from itertools import chain
 
-from torch import nn
-
 from mha.analysis.ablation import chosen_heads
 from mha.analysis.cores import attention_layers
 from mha.integers import count, integers
@@ -93,7 +91,7 @@ def split_layer(layer, groups) -> list[MultiHeadAttention]:
         part = copy.deepcopy(layer)
         Surgery(kept_heads(part, [part.head_ids.index(head) for head in group])).apply()
         if parts and part.out_proj.bias is not None:
-            nn.init.zeros_(part.out_proj.bias)
+            part.out_proj.bias.data.zero_()
         parts.append(part)
     return parts
 
