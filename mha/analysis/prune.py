@@ -86,7 +86,7 @@ def split_layer(layer, groups) -> list[MultiHeadAttention]:
     everyone = sorted(chain.from_iterable(groups))
     if everyone != sorted(layer.head_ids) or not all(groups):
         raise ValueError(f"groups hold {everyone}: expected each of {layer.head_ids} once")
-    parts = []
+    parts: list[MultiHeadAttention] = []
     for group in groups:
         part = copy.deepcopy(layer)
         Surgery(kept_heads(part, [part.head_ids.index(head) for head in group])).apply()
