@@ -70,6 +70,11 @@ def summary(lines):
     return table
 
 
+def by_rate(lines):
+    """Return the phoneme error of the first seed for each rate, by the number of heads."""
+    return {rate: {line["heads"]: line["phoneme_error"] for line in lines if line["rate"] == rate} for rate in RATES}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="a few steps of each, nothing written")
@@ -83,7 +88,9 @@ def main():
     lines = [run(task, heads, seed, rates[heads]) for seed in SEEDS for heads in HEADS]
     setting = {"d_model": D_MODEL, "layers": LAYERS, "d_mlp": D_MLP, "steps": STEPS, "batch": task.batch}
     setting |= {"rates": RATES, "seeds": len(SEEDS), "words": lines[0]["items"], "split": "test"}
-    save("head_count", {"setting": setting, "summary": summary(lines), "runs": lines}, note="loss: nats per phoneme")
+    grid = [run(task, heads, SEEDS[0], rate) for rate in RATES for heads in HEADS]
+    found = {"summary": summary(lines), "by_rate": by_rate(grid), "runs": lines}
+    save("head_count", {"setting": setting, **found}, note="loss: nats per phoneme")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,10 @@ def test_a_band_reaches_from_the_lowest_to_the_highest(bench):
 
 
 def test_what_was_measured():
-    rows = result("head_count")["summary"]
+    found = result("head_count")
+    rows, by_rate = found["summary"], found["by_rate"]
+    assert by_rate["0.001"]["1"] < by_rate["0.001"]["16"], "at a low rate more heads lose"
+    assert by_rate["0.01"]["1"] > by_rate["0.01"]["16"], "at a high rate they win"
     assert [row["heads"] for row in rows] == [1, 2, 4, 8, 16]
     assert len({row["parameters"] for row in rows}) == 1
     assert all(row["d_head"] * row["heads"] == 64 for row in rows)
