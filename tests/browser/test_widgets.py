@@ -25,6 +25,7 @@ from mha.widgets import (
     Sampling,
     Slopes,
     Tiles,
+    Wall,
 )
 
 pytestmark = pytest.mark.browser
@@ -87,6 +88,7 @@ def widgets():
         Slopes(num_heads=6, head=4),
         Alignments(TOKENS, TOKENS[::-1], reference.attention_weights(q[:3], k[:3])[:, ::-1], ["a", "b", "c"], step=2),
         Sampling(temperature=1.5, top_p=0.8),
+        Wall("llama-3-70b", length=2**15),
     ]
 
 
