@@ -95,7 +95,9 @@ NOT_DOUBLED = (
     "transformer-4",
     "transformer-5",
     "translation-6",
-)  # integers and truths
+    "bugs-3",
+    "bugs-5",
+)  # integers, truths and functions
 
 
 @each([exercise for exercise in FUNCTIONS if exercise.id not in NOT_DOUBLED])
@@ -168,6 +170,8 @@ FITS_FLOAT32 = (
     "bert-1",
     "scaling-limits-2",
     "scaling-limits-4",
+    "bugs-3",
+    "bugs-4",
 )
 
 
