@@ -26,7 +26,7 @@ def validate(schema: str, *paths) -> subprocess.CompletedProcess:
 
 def test_the_examples_of_the_readme_run(capsys):
     examples = re.findall(r"```python\n(.*?)```", read("README.md"), re.S)
-    assert len(examples) == 5
+    assert len(examples) == 6
     names = {}
     for example in examples:
         exec(compile(example, "README.md", "exec"), names)
