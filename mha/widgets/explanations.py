@@ -34,7 +34,7 @@ class Explanations(Widget):
     def __init__(self, *, sentence_number=0, method="mean_map", name="", caption=None):
         found = result("interpretability")["tokens"]
         scores = np.array([[found["shown"][model][method] for model in MODELS] for method in METHODS])
-        scores /= abs(scores).max(-1, keepdims=True)
+        scores = np.round(scores / abs(scores).max(-1, keepdims=True), 2)  # as they are shown
         super().__init__(
             sentences=found["sentences"],
             tokens=found["tokens"],
