@@ -20,8 +20,8 @@ class StateCache:
     """
 
     lengths: Any = 0
-    inputs: torch.Tensor | None = None
-    state: torch.Tensor | None = None
+    inputs: Any = None
+    state: Any = None
 
     def __post_init__(self):
         object.__setattr__(self, "lengths", Cache(self.lengths).lengths)
