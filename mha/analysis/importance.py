@@ -43,7 +43,7 @@ def mask_gradients(model, losses) -> np.ndarray:
 
     `losses` is called with the model, runs it once on a batch and returns one loss an example, (batch,): each example
     has factors of its own, and its slope counts by size, so that examples do not cancel. One backward pass for all
-    heads. Michel et al. (2019), equation 2 and section 4.1; their code takes the absolute value at each token instead.
+    heads. Michel et al. (2019), equation 2; widely copied code takes the absolute value at each token instead.
     """
     factors: dict[str, list] = {}
     layers = attention_layers(model, "it has no heads")
