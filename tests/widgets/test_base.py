@@ -33,6 +33,7 @@ from mha.widgets import (
     Sampling,
     Slopes,
     Tiles,
+    Wall,
 )
 from mha.widgets.base import HERE, module_source
 
@@ -57,6 +58,7 @@ WIDGETS = [
     Sampling(name="fig-p"),
     Slopes(name="fig-l"),
     Tiles(name="fig-h"),
+    Wall(name="fig-w"),
 ]
 KINDS = sorted(path.stem for path in HERE.glob("*.js") if path.stem != "common")
 each_widget = pytest.mark.parametrize("widget", WIDGETS, ids=KINDS)
