@@ -48,7 +48,7 @@ export function compute({ exponent, margin, spread, grows }) {
 
 const spaced = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
-function percent(share, words) {
+function inPercent(share, words) {
   const whole = 100 * share;
   return whole >= 9.95 ? whole.toFixed(0) : whole >= 0.095 ? whole.toFixed(1) : words.less;
 }
@@ -62,8 +62,8 @@ export function sentence(state) {
     margin: number(margin),
     spread: number(spread),
     factor: grows ? fill(words.factor, { factor: factor.toFixed(1) }) : "",
-    needle: percent(right, words),
-    largest: percent((1 - right) * largest[exponent - 1], words),
+    needle: inPercent(right, words),
+    largest: inPercent((1 - right) * largest[exponent - 1], words),
   });
 }
 

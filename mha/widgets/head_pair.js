@@ -141,7 +141,7 @@ function render({ model, el }) {
   const [words, num_layers, num_heads] = ["words", "num_layers", "num_heads"].map((key) => model.get(key));
   const control = (key, side, count) =>
     slider(model, `${key}_${side}`, {
-      text: words[`${key}_control_${side}`],
+      text: fill(words[`${key}_control`], { side: side.toUpperCase() }),
       min: 0,
       max: count - 1,
       value: (state) => String(state[`${key}_${side}`]),

@@ -21,14 +21,18 @@ from mha.widgets import (
     Block,
     Changes,
     Cost,
+    Dilution,
     DotProduct,
+    Explanations,
     Features,
     Flash,
     HeadMaps,
+    HeadPair,
     Heads,
     Lookup,
     Masks,
     Phases,
+    Prune,
     Rounding,
     Sampling,
     Slopes,
@@ -46,14 +50,18 @@ WIDGETS = [
         TOKENS, TOKENS, np.ones((1, 6, 8)), np.ones((1, 6, 7)), encoder_layers=[1], decoder_layers=[1], name="fig-o"
     ),
     Cost("smollm2-135m", name="fig-d"),
+    Dilution(name="fig-q"),
     DotProduct(TOKENS, Q[0], K[0], name="fig-a"),
+    Explanations(name="fig-r"),
     Features(Q[0], K[0], name="fig-j"),
     Flash(TOKENS, Q[0], K[0], K[1, :, :2], name="fig-g"),
     HeadMaps(TOKENS, attention_weights(Q, K, mask=causal)[None], name="fig-b"),
+    HeadPair(TOKENS, attention_weights(Q, K, mask=causal)[None], b=(0, 1), name="fig-s"),
     Heads(TOKENS, Q, K, name="fig-c"),
     Lookup(range(0, 24, 3), range(8), period=24, query=7.5, name="fig-e"),
     Masks(name="fig-i"),
     Phases(Q.ravel()[:64], K.ravel()[:64], name="fig-k"),
+    Prune(name="fig-t"),
     Rounding(exponent=-4, thousandths=600, name="fig-f"),
     Sampling(name="fig-p"),
     Slopes(name="fig-l"),
@@ -75,7 +83,7 @@ def test_html_holds_picture_state_and_words(widget):
     assert html.unescape(alt) == widget.alt()
     assert html.unescape(caption) == template(f"widgets.{kind}.caption")
     state = json.loads(html.unescape(state))
-    assert state.get("tokens", TOKENS) == TOKENS
+    assert state.get("tokens", TOKENS) == getattr(widget, "tokens", TOKENS)
     assert set(state) == set(widget.trait_names(setting=True))
     assert ElementTree.fromstring(unquote(still)).tag.endswith("svg")
 
@@ -146,7 +154,7 @@ def test_every_table_of_words_has_its_widget():
 
 @each_widget
 def test_data_is_given_once(widget):
-    assert widget.trait_names(data=True) or widget.kind() == "slopes"  # which has settings alone
+    assert widget.trait_names(data=True) or widget.kind() in ("dilution", "slopes")  # which have settings alone
     for name in widget.trait_names(data=True):
         before = getattr(widget, name)
         with pytest.raises(TraitError, match=f'"{name}" trait is read-only'):
