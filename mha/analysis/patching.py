@@ -16,12 +16,12 @@ from mha.integers import integer
 from mha.nn.block import EncoderBlock
 
 __all__ = [
-    "patching_effects",
+    "leave_one_out",
     "patched_heads",
     "patched_stream",
+    "patching_effects",
     "restored",
     "stream_patching_effects",
-    "leave_one_out",
 ]
 
 

@@ -8,12 +8,12 @@ from exact import redraw
 from mha import masks
 from mha.analysis import capture, without_heads
 from mha.analysis.patching import (
-    patching_effects,
+    leave_one_out,
     patched_heads,
     patched_stream,
+    patching_effects,
     restored,
     stream_patching_effects,
-    leave_one_out,
 )
 from mha.analysis.stream import follow_stream
 from mha.models.bert import Bert, BertConfig
