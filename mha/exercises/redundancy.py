@@ -52,7 +52,6 @@ DISTANCE = Exercise(
         "one-entropy": lambda a, b: np.sqrt(np.maximum(_bits((a + b) / 2) - _bits(a) / 2, 0.0)).mean(),
     },
     properties={"between": lambda output, a, b: 0 <= output <= 1},
-    tolerance=1e-6,
 )
 
 ALIGNMENT = Exercise(
@@ -120,14 +119,18 @@ NEAREST = Exercise(
 TOGETHER = Exercise(
     id="redundancy-4",
     solve=interaction,
-    cases=lambda rng: [(2.0, 2.1, 2.2, 4.0), tuple(rng.random(4) + 2), tuple(rng.random(4) + 1)],
+    cases=lambda rng: [
+        tuple(np.array([[2.0], [2.1], [2.2], [4.0]])),
+        tuple(rng.random((4, 3)) + 2),
+        tuple(rng.random((4, 7)) + 1),
+    ],
     mistakes={
         "losses": lambda whole, a, b, both: both - a - b,
         "whole-twice": lambda whole, a, b, both: both - a - b - whole,
         "effect-of-both": lambda whole, a, b, both: both - whole,
         "reversed": lambda whole, a, b, both: a + b - both - whole,
         "mean-of-two": lambda whole, a, b, both: both - (a + b) / 2,
-        "larger-of-two": lambda whole, a, b, both: both - max(a, b),
+        "larger-of-two": lambda whole, a, b, both: both - np.maximum(a, b),
         "ratio": lambda whole, a, b, both: (both - whole) / (a + b - 2 * whole),
     },
 )
@@ -136,7 +139,7 @@ TOGETHER = Exercise(
 def _layer(h, n, d, m):
     def case(rng):
         heads, w_o = rng.standard_normal((h, n, d)), rng.standard_normal((h * d, m))
-        return heads, w_o, rng.standard_normal(m), (h - 1, 0)
+        return heads, w_o, rng.standard_normal(m), np.array([h - 1, 0])
 
     return case
 
@@ -145,7 +148,7 @@ SILENCED = Exercise(
     id="redundancy-5",
     solve=output_without,
     cases=lambda rng: [
-        (np.ones((3, 1, 2)), 10.0 ** np.arange(6)[:, None], np.array([7.0]), (2, 0)),
+        (np.ones((3, 1, 2)), 10.0 ** np.arange(6)[:, None], np.array([7.0]), np.array([2, 0])),
         _layer(3, 5, 2, 7)(rng),
         _layer(5, 3, 7, 2)(rng),
     ],

@@ -168,6 +168,7 @@ FITS_FLOAT32 = (
     "transformer-5",
     "translation-4",
     "bert-1",
+    "redundancy-3",
     "scaling-limits-2",
     "scaling-limits-4",
     "bugs-3",
