@@ -39,7 +39,7 @@ def ablation_effects(model, loss, heads=None) -> np.ndarray:
 
 
 def mask_gradients(model, losses) -> np.ndarray:
-    """Return the mean size over examples of ∂loss / ∂ξ, ξ a factor 1 before what a head found.   Book: {eq}`mask-gradient`
+    """Return the mean size of ∂loss / ∂ξ, ξ a factor 1 before what a head found.   Book: {eq}`mask-gradient`
 
     `losses` is called with the model, runs it once on a batch and returns one loss an example, (batch,): each example
     has factors of its own, and its slope counts by size, so that examples do not cancel. One backward pass for all
