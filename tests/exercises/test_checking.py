@@ -97,6 +97,10 @@ NOT_DOUBLED = (
     "translation-6",
     "bugs-3",
     "bugs-5",
+    "pruning-1",
+    "pruning-2",
+    "long-range-1",
+    "long-range-2",
 )  # integers, truths and functions
 
 
@@ -173,6 +177,9 @@ FITS_FLOAT32 = (
     "scaling-limits-4",
     "bugs-3",
     "bugs-4",
+    "pruning-1",
+    "pruning-2",
+    "long-range-2",
 )
 
 
