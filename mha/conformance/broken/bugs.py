@@ -93,7 +93,7 @@ class NoScale(Decoder):
 
 
 class NormedResidual(Decoder):
-    """What a layer adds is added to the norm of the stream."""
+    """What the heads add is added to the norm of the stream."""
 
     @staticmethod
     def normed(x, norm):

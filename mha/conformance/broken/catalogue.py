@@ -17,9 +17,9 @@ BUGS = {
     bug.decoder.__name__: bug
     for bug in (
         Bug(bugs.InvertedMask, "true-attends", ("rasbt/LLMs-from-scratch#1061", "pytorch/pytorch#170400")),
-        Bug(bugs.NextTokenVisible, "causal-square", ("flashinfer-ai/flashinfer#348",)),
+        Bug(bugs.NextTokenVisible, "causal-square", ("octo-models/octo#75",)),
         Bug(bugs.SecondLayerUnmasked, "future_error", ("huggingface/transformers#31673",)),
-        Bug(bugs.MaskAdded, "rows-differ", ("pytorch/pytorch#21518",)),
+        Bug(bugs.MaskAdded, "rows-differ", ("pytorch/pytorch#21518", "karpathy/minGPT#75")),
         Bug(bugs.MaskAfterSoftmax, "rows-differ", ("huggingface/pytorch-image-models#2236",)),
         Bug(
             bugs.SoftmaxOverQueries,
@@ -27,7 +27,7 @@ BUGS = {
             ("labmlai/annotated_deep_learning_paper_implementations#146",),
         ),
         Bug(bugs.JoinedWithoutTranspose, "future_error", ("jsbaan/transformer-from-scratch#6",)),
-        Bug(bugs.SplitWithoutTranspose, "cache_error", ("hyunwoongko/transformer#15",)),
+        Bug(bugs.SplitWithoutTranspose, "cache_error", ("reczoo/FuxiCTR#30",)),
         Bug(bugs.NoScale, "the-default-scale", ("mlc-ai/mlc-llm#3426",)),
         Bug(bugs.NormedResidual, "residual_error", ("pytorch/pytorch#61165",)),
         Bug(bugs.NoLastNorm, "last_norm_error", ("OpenNMT/CTranslate2#850",)),
@@ -35,7 +35,7 @@ BUGS = {
         Bug(bugs.AlibiTurned, "distance_error", ("meta-pytorch/attention-gym#86",)),
         Bug(bugs.RotaryNeighbours, "a-rotated-vector", ("huggingface/transformers#25199",)),
         Bug(bugs.HeadsTakeTurns, "groups-are-contiguous", ("onnx/onnx#7274",)),
-        Bug(bugs.PositionsRestart, "cache_error", ("RobertCsordas/moeut#6",)),
+        Bug(bugs.PositionsRestart, "cache_error", ("ml-explore/mlx-lm#93",)),
         Bug(bugs.MaskFromUpperLeft, "a-decoding-step-sees-every-key", ("pytorch/pytorch#144858",)),
         Bug(bugs.NanCoveredUp, "empty-rows-give-keys-no-gradient", ("pytorch/pytorch#41508",)),
         Bug(
