@@ -1,6 +1,9 @@
 """Take heads out of a model and see what it can no longer do."""
 
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
+
+import torch
 
 from mha.analysis.cores import attention_layers, wrapped_cores
 from mha.integers import integer
@@ -19,8 +22,9 @@ def without_heads(model, heads):
         with without_heads(model, {(18, 6), ("blocks.17.attention", 3)}):
             model(tokens)
 
-    It is the same as setting the head's columns of `out_proj` to zero, with the weights left alone; the bias of
-    `out_proj` stays. Blocks nest, and the model is as before afterwards, whatever happens. Michel et al. (2019).
+    It is the same as setting the head's columns of `out_proj` to zero, with the weights left alone, but a NaN that
+    the head found counts as zero, too; the bias of `out_proj` stays. Blocks nest, and the model is as before
+    afterwards, whatever happens. Michel et al. (2019).
     """
     layers = attention_layers(model, "it has no heads")
     silent = chosen_heads(layers, heads)
@@ -37,8 +41,15 @@ def chosen_heads(layers, heads):
     return chosen
 
 
+def listed(heads):
+    """Return the heads as a list, or raise."""
+    if not isinstance(heads, Iterable) or isinstance(heads, Mapping | str):
+        raise TypeError(f"heads is {heads!r}: expected pairs (layer, head), as in {{(18, 6)}}")
+    return list(heads)
+
+
 def _pairs(heads):
-    pairs = list(heads)
+    pairs = listed(heads)
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"heads holds {pair!r}: expected pairs (layer, head), as in {{(18, 6)}}")
@@ -71,8 +82,7 @@ def _silencer(layer, numbers):
 
     def silence(q, k, v, **options):
         found = core(q, k, v, **options)
-        keep = found.new_ones(layer.num_heads, 1, 1)
-        keep[[number for number, one in enumerate(layer.head_ids) if one in numbers]] = 0
-        return found * keep
+        silent = [[[head in numbers]] for head in layer.head_ids]
+        return found.masked_fill(torch.tensor(silent, device=found.device), 0)  # a NaN of theirs, too
 
     return silence

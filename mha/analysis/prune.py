@@ -2,13 +2,14 @@
 
 A head keeps the number that it was built with, whatever goes before it. Each function changes the model in place and
 returns a `Surgery`, whose `undo()` puts the very parameters back. The parameters that it makes are new ones: make
-optimizers afterwards.
+optimizers afterwards, and caches, whose rows are of the key heads as they were.
 """
 
 import copy
+from collections import Counter
 from itertools import chain
 
-from mha.analysis.ablation import chosen_heads
+from mha.analysis.ablation import chosen_heads, listed
 from mha.analysis.cores import attention_layers
 from mha.integers import count, integers
 from mha.nn.heads import MultiHeadAttention
@@ -47,6 +48,7 @@ def remove_heads(model, heads) -> Surgery:
                 "all of them"
             )
         changes += kept_heads(layer, left, tied=_shared(layer, layers))
+    _check_own(changes, layers.values())
     return Surgery(changes).apply()
 
 
@@ -82,14 +84,14 @@ def split_layer(layer, groups) -> list[MultiHeadAttention]:
     whole of q and k.
     """
     _check_layer(layer)
-    groups = [[int(head) for head in integers("groups", sorted(group), "numbers of heads")] for group in groups]
+    groups = [[int(head) for head in integers("groups", group, "numbers of heads")] for group in _lists(groups)]
     everyone = sorted(chain.from_iterable(groups))
     if everyone != sorted(layer.head_ids) or not all(groups):
         raise ValueError(f"groups hold {everyone}: expected each of {layer.head_ids} once")
     parts: list[MultiHeadAttention] = []
     for group in groups:
         part = copy.deepcopy(layer)
-        Surgery(kept_heads(part, [part.head_ids.index(head) for head in group])).apply()
+        Surgery(kept_heads(part, [part.head_ids.index(head) for head in sorted(group)])).apply()
         if parts and part.out_proj.bias is not None:
             part.out_proj.bias.data.zero_()
         parts.append(part)
@@ -98,7 +100,7 @@ def split_layer(layer, groups) -> list[MultiHeadAttention]:
 
 def _pairs(model, heads):
     """Return pairs (layer, head); of a layer, numbers stand for its heads."""
-    heads = list(heads)
+    heads = listed(heads)
     if isinstance(model, MultiHeadAttention):
         return [head if isinstance(head, tuple) else (0, head) for head in heads]
     return heads
@@ -107,6 +109,25 @@ def _pairs(model, heads):
 def _shared(layer, layers):
     """Tell whether another layer has the same position scheme."""
     return sum(other.position is layer.position for other in layers.values()) > 1
+
+
+def _check_own(changes, layers):
+    """Raise if a part that would change is another layer's too."""
+    owners = Counter(id(part) for layer in layers for part in layer.children())
+    for owner in (change.owner for change in changes):
+        if owners[id(owner)] > 1:
+            raise ValueError(
+                f"two layers share a {type(owner).__name__} whose weight would change: expected one of their own for "
+                "each"
+            )
+
+
+def _lists(groups):
+    """Return groups of any kind as lists."""
+    try:
+        return [list(group) for group in groups]
+    except TypeError:
+        raise TypeError(f"groups is {groups!r}: expected groups of numbers of heads, as in [{{0, 2}}, {{1}}]") from None
 
 
 def _check_layer(layer):

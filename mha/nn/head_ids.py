@@ -1,6 +1,7 @@
 """The heads that a layer still has, under the numbers that they had at first, and the key head that each reads.
 
-A state holds both beside the weights, in a tensor (2, heads), once they are not what the layer was built with.
+A state holds both beside the weights, in a tensor (2, heads), once they are not what the layer was built with; a third
+row says which heads of its position scheme the layer reads, if it reads that in part.
 """
 
 import torch
@@ -10,7 +11,7 @@ from mha.nn.surgery import Surgery, kept_heads, key_heads_changed, regular
 
 __all__ = ["load", "read", "reading_core", "regular", "said", "save"]
 
-KEY = "head_ids"
+KEY = "heads"  # no name of the layer's own: torch.func.functional_call takes states, too
 
 
 def read(reads, *rows):
@@ -54,7 +55,8 @@ def _picked(x, heads):
 def save(layer, state, prefix):
     """Put the ids into a state, if heads were taken out, moved or pooled."""
     if not _as_built(layer):
-        state[prefix + KEY] = torch.tensor((layer.head_ids, layer.key_heads))
+        part = () if layer.scheme_heads is None else (layer.scheme_heads.heads,)
+        state[prefix + KEY] = torch.tensor((layer.head_ids, layer.key_heads, *part), device="cpu")
 
 
 def load(layer, state, prefix, missing, errors):
@@ -64,16 +66,18 @@ def load(layer, state, prefix, missing, errors):
         if not _as_built(layer):
             missing.append(prefix + KEY)
         return
-    ids, key_heads = map(tuple, stored.tolist())
+    ids, key_heads, *part = map(tuple, stored.tolist())
     if (ids, key_heads) == (layer.head_ids, layer.key_heads):
         return
     number = max(key_heads) + 1
-    if not set(ids) <= set(layer.head_ids) or number > layer.num_kv_heads:
+    read = {key_head for head, key_head in zip(layer.head_ids, layer.key_heads, strict=True) if head in ids}
+    if not set(ids) <= set(layer.head_ids) or number > len(read):
         has = f"{layer.head_ids} over {layer.num_kv_heads}"
         errors.append(f"{prefix}{KEY}: the state has heads {ids} over {number} key heads and the layer has {has}")
         return
-    tied = layer.position is not None and _fits(layer.position, state, prefix + "position.")
-    Surgery(kept_heads(layer, [layer.head_ids.index(one) for one in ids], tied=tied)).apply()
+    Surgery(kept_heads(layer, [layer.head_ids.index(one) for one in ids], tied=bool(part))).apply()
+    if part and layer.scheme_heads is not None:
+        layer.scheme_heads = layer.scheme_heads._replace(heads=part[0])
     if layer.key_heads != key_heads:
         Surgery(key_heads_changed(layer, lambda strips: strips[:number], key_heads)).apply()
 
@@ -87,9 +91,3 @@ def said(layer):
 def _as_built(layer):
     num_heads, num_kv_heads = layer.built_with
     return layer.head_ids == tuple(range(num_heads)) and layer.key_heads == regular(num_heads, num_kv_heads)
-
-
-def _fits(scheme, state, prefix):
-    """Tell whether a state has the tables of a scheme at their whole size, as where layers share it."""
-    shapes = {name: x.shape for name, x in getattr(scheme, "state_dict", dict)().items()}
-    return all(state[prefix + name].shape == shape for name, shape in shapes.items() if prefix + name in state)

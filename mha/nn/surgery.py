@@ -155,8 +155,11 @@ def _check_parts(layer):
     """Raise where what a head has cannot be told from the rest."""
     for name in ("q_proj", "k_proj", "v_proj", "out_proj", "gate_proj"):
         part = getattr(layer, name)
-        if part is not None and type(part) is not nn.Linear:
-            raise TypeError(f"{name} is a {type(part).__name__}: expected a torch.nn.Linear, whose rows can be taken")
+        if part is not None and (type(part) is not nn.Linear or not {"weight", "bias"} <= part._parameters.keys()):
+            made = "" if type(part) is not nn.Linear else " that makes its weights from others"
+            raise TypeError(
+                f"{name} is a {type(part).__name__}{made}: expected a torch.nn.Linear, whose rows can be taken"
+            )
 
 
 def _core(layer, heads):
@@ -164,6 +167,11 @@ def _core(layer, heads):
     core = layer._modules.get("core", layer.core)  # the Module itself, where something stands in front of it
     if hasattr(core, "of_heads"):
         made = core.of_heads(heads)
+        if made is not core and layer.core is not core:
+            raise ValueError(
+                f"core is a {type(core).__name__} behind a wrapper: expected no block of capture or without_heads "
+                "around a change of what it holds of each head"
+            )
         return [] if made is core else [_changed(layer, "core", made)]
     if isinstance(core, nn.Module) or hasattr(core, "num_heads"):
         raise TypeError(

@@ -12,6 +12,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.utils.prune import l1_unstructured
 
 from compare import assert_equal
 from exact import redraw
@@ -264,8 +265,8 @@ def test_a_whole_model_loads_a_cut_one(llama, tmp_path):
 
     remove_heads(llama, HEADS)
     state = llama.state_dict()
-    assert_equal(state["blocks.1.attention.head_ids"], [[3, 4, 5], [0, 0, 0]])
-    assert "blocks.1.attention.head_ids" not in Llama(LLAMA).state_dict()
+    assert_equal(state["blocks.1.attention.heads"], [[3, 4, 5], [0, 0, 0]])
+    assert "blocks.1.attention.heads" not in Llama(LLAMA).state_dict()
     save_file(state, tmp_path / "cut.safetensors")
     with torch.device("meta"):
         abstract = Llama(LLAMA)
@@ -277,20 +278,63 @@ def test_a_whole_model_loads_a_cut_one(llama, tmp_path):
     again = io.BytesIO()
     torch.save(state, again)
     again.seek(0)
-    assert_equal(
-        torch.load(again, weights_only=True)["blocks.0.attention.head_ids"], [[0, 1, 3, 4, 5], [0, 0, 1, 1, 1]]
-    )
+    assert_equal(torch.load(again, weights_only=True)["blocks.0.attention.heads"], [[0, 1, 3, 4, 5], [0, 0, 1, 1, 1]])
 
 
 def test_states_that_do_not_fit_are_refused(llama):
     whole = copy.deepcopy(llama).state_dict()
     remove_heads(llama, {(0, 1)})
-    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "blocks.0.attention.head_ids"'):
+    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "blocks.0.attention.heads"'):
         llama.load_state_dict(whole)
     other = redraw(Llama(LLAMA), seed=13).double()
     remove_heads(other, {(0, 2)})
-    with pytest.raises(RuntimeError, match=r"head_ids: the state has heads \(0, 1, 3, 4, 5\) over 2 key heads and the"):
+    with pytest.raises(RuntimeError, match=r"heads: the state has heads \(0, 1, 3, 4, 5\) over 2 key heads and the"):
         llama.load_state_dict(other.state_dict())
+
+
+def test_a_state_of_other_key_heads_leaves_the_layer_as_it_was():
+    plain, grouped, x = layer(11, 6, d_head=4), layer(11, 6, num_kv_heads=3, d_head=4), draw(2, 7, 11)
+    remove_heads(plain, {2, 3, 4, 5})
+    with pytest.raises(RuntimeError, match=r"heads \(0, 1\) over 2 key heads and the layer has"):
+        grouped.load_state_dict(plain.state_dict())
+    assert grouped(x).shape == x.shape
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_table_in_another_order_is_loaded_as_it_stands(name):
+    """It has the shape of the whole one, which layers that share it read in part."""
+    torch.manual_seed(7)
+    scheme = SCHEMES[name]()
+    options = {"scale": scheme.scale} if isinstance(scheme, DisentangledBias) else {}
+    whole, x = layer(10, NUM_HEADS, d_head=D_HEAD, position=scheme, **options), draw(2, 11, 10)
+    fresh, cut = copy.deepcopy(whole), copy.deepcopy(whole)
+    permute_heads(cut, [4, 0, 5, 2, 1, 3])
+    fresh.load_state_dict(cut.state_dict())
+    assert_equal(fresh(x), whole(x), rtol=1e-11, atol=1e-11)
+
+
+def test_a_shared_table_is_loaded_by_a_layer_in_another_order():
+    whole, x = shared(SCHEMES["t5"]()), draw(2, 7, 13)
+    model, other = copy.deepcopy(whole), copy.deepcopy(whole)
+    remove_heads(model, {(0, 1)})
+    permute_heads(other[0], [4, 0, 5, 2, 1, 3])
+    other.load_state_dict(model.state_dict())
+    assert_equal(other(x), model(x), **CLOSE)
+
+
+def test_a_state_is_one_that_functions_of_a_model_take(llama):
+    for heads in (set(), HEADS):
+        remove_heads(llama, heads)
+        found = torch.func.functional_call(llama, llama.state_dict(), (TOKENS,))
+        assert_equal(found, llama(TOKENS), label="the same bits")
+
+
+def test_a_state_made_among_shapes_alone_has_its_heads():
+    cut = layer(11, 6, d_head=4)
+    remove_heads(cut, {1})
+    with torch.device("meta"):
+        state = cut.state_dict()
+    assert_equal(state["heads"][0], [0, 2, 3, 4, 5])
 
 
 def test_the_last_heads_are_told_from_a_layer_built_without_them():
@@ -473,6 +517,33 @@ def test_projections_that_are_something_else_are_refused():
         remove_heads(made, {1})
 
 
+def test_projections_whose_weights_are_made_by_a_hook_are_refused():
+    made = layer(11, 6, d_head=4)
+    l1_unstructured(made.q_proj, "weight", 0.5)
+    expected = made(draw(2, 7, 11))
+    with pytest.raises(TypeError, match=r"q_proj is a Linear that makes its weights from others: expected a torch.nn"):
+        remove_heads(made, {1})
+    assert_equal(made(draw(2, 7, 11)), expected)
+
+
+@pytest.mark.parametrize("block", [capture, lambda model: without_heads(model, {(0, 2)})])
+def test_centroids_are_not_cut_behind_a_wrapper(block):
+    made = layer(11, 6, d_head=4, core=Routing(6, 4, num_clusters=2, cluster_size=3).double())
+    with block(made), pytest.raises(ValueError, match="core is a Routing behind a wrapper: expected no block of capt"):
+        remove_heads(made, {1})
+    remove_heads(made, {1}).undo()
+    assert made.num_heads == 6
+
+
+def test_a_projection_that_an_uncut_layer_shares_is_refused():
+    model, x = nn.Sequential(layer(11, 3, d_head=4), layer(11, 3, d_head=4)), draw(2, 7, 11)
+    model[1].q_proj = model[0].q_proj
+    expected = model(x)
+    with pytest.raises(ValueError, match="two layers share a Linear whose weight would change"):
+        remove_heads(model, {(0, 1)})
+    assert_equal(model(x), expected)
+
+
 def test_projections_that_two_layers_share_are_refused():
     model = nn.Sequential(layer(11, 3, d_head=4), layer(11, 3, d_head=4))
     model[1].q_proj = model[0].q_proj
@@ -578,3 +649,26 @@ def test_what_is_no_layer_is_named():
         permute_heads(nn.Linear(2, 3), [0])
     with pytest.raises(ValueError, match="model is a Linear without a MultiHeadAttention"):
         remove_heads(nn.Linear(2, 3), {(0, 0)})
+
+
+def test_heads_and_groups_that_are_no_lists_are_named():
+    made = layer(11, 6, d_head=4)
+    for heads in (3, None, {0: [1, 2]}, "12"):
+        with pytest.raises(TypeError, match=r"heads is .*: expected pairs \(layer, head\), as in"):
+            remove_heads(made, heads)
+    for groups in (3, [0, 1]):
+        with pytest.raises(TypeError, match=r"groups is .*: expected groups of numbers of heads, as in"):
+            split_layer(made, groups)
+    with pytest.raises(TypeError, match=r"groups has dtype .*: expected numbers of heads"):
+        split_layer(made, [{0, 1}, {2, "a"}])
+
+
+def test_a_head_that_finds_nan_is_silenced_as_it_is_removed():
+    made, x = layer(11, 6, **ODD), draw(2, 7, 11)
+    with torch.no_grad():
+        made.v_proj.weight[5:10] = torch.nan
+    with without_heads(made, {(0, 1)}):
+        silent = made(x)
+    remove_heads(made, {1})
+    assert_equal(made(x), silent, **CLOSE)
+    assert made(x).isfinite().all()
