@@ -39,13 +39,15 @@ def head_counts(num_heads, num_kv_heads):
 
 
 def widths(d_model, num_heads, num_kv_heads, d_head):
-    """Return d_model and the widths of all query heads and of all key heads together."""
+    """Return d_model and the widths of all query heads and of all key heads together; groups may be of unequal size."""
     d_model, num_heads = count("d_model", d_model, least=1), count("num_heads", num_heads, least=1)
     if d_head is None:
         shapes.check_heads(d_model, num_heads)
         d_head = d_model // num_heads
     d_head = count("d_head", d_head, least=1)
-    num_heads, num_kv_heads = head_counts(num_heads, num_kv_heads)
+    num_kv_heads = num_heads if num_kv_heads is None else count("num_kv_heads", num_kv_heads, least=1)
+    if num_kv_heads > num_heads:
+        raise ValueError(f"num_kv_heads is {num_kv_heads} and num_heads is {num_heads}: a key head would have no query")
     return d_model, num_heads * d_head, num_kv_heads * d_head
 
 

@@ -97,8 +97,8 @@ def test_latent_forms_differ_in_what_they_do_for_the_cache():
 
 
 def test_misfits_are_named():
-    with pytest.raises(ValueError, match="num_kv_heads is 4 and num_heads is 6: query heads must be a multiple"):
-        attention_flops(3, 12, 6, num_kv_heads=4)
+    with pytest.raises(ValueError, match="num_kv_heads is 7 and num_heads is 6: a key head would have no query"):
+        attention_flops(3, 12, 6, num_kv_heads=7)
 
 
 @pytest.mark.parametrize(

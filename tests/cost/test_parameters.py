@@ -5,11 +5,14 @@ import torch
 
 from cost import deepseek
 from mha import nn
+from mha.analysis import remove_heads
 from mha.cost import (
     Latent,
+    attention_flops,
     attention_parameters,
     block_parameters,
     feed_forward_parameters,
+    kv_cache_bytes,
     latent_parameters,
     transformer_parameters,
 )
@@ -27,6 +30,21 @@ def test_attention_parameters_of_grouped_heads():
     """q 20·(6·5) + 30, k and v 20·(2·5) + 10 each, output (6·5)·20 + 20."""
     assert attention_parameters(20, 6, num_kv_heads=2, d_head=5) == 630 + 2 * 210 + 620
     assert attention_parameters(512, 8, bias=False) == 4 * 512**2
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("gone", [{0}, {4, 5}, {0, 1, 5}])
+def test_parameters_flops_and_cache_of_a_layer_with_unequal_groups(gone, bias):
+    module, x = nn.MultiHeadAttention(20, 6, num_kv_heads=3, d_head=5, bias=bias), torch.zeros(1, 7, 20)
+    remove_heads(module, gone)
+    sizes = {"num_kv_heads": module.num_kv_heads, "d_head": 5}
+    expected = sum(p.numel() for p in module.parameters())
+    assert attention_parameters(20, module.num_heads, bias=bias, **sizes) == expected
+    products = [2 * 7 * linear.weight.numel() for linear in (module.q_proj, module.k_proj, module.v_proj)]
+    products += [2 * 7 * module.out_proj.weight.numel(), 2 * 2 * 7 * 7 * 5 * module.num_heads]
+    assert attention_flops(7, 20, module.num_heads, **sizes) == sum(products)
+    _, cache = module.step(x, nn.Cache())
+    assert kv_cache_bytes(7, **sizes, itemsize=4) == sum(rows.nbytes for rows in cache.rows)
 
 
 @pytest.mark.parametrize("narrow", [None, 13])
