@@ -72,8 +72,13 @@ def _head(layer, name, head):
     if number in layer.head_ids:
         return number
     if 0 <= number < layer.built_with[0]:
-        raise ValueError(f"heads names head {number} of {name!r}, which is gone: expected one of {layer.head_ids}")
-    raise ValueError(f"heads names head {number} of {name!r}: expected 0 … {layer.built_with[0] - 1}")
+        raise ValueError(f"heads names head {number}{of(name)}, which is gone: expected one of {layer.head_ids}")
+    raise ValueError(f"heads names head {number}{of(name)}: expected 0 … {layer.built_with[0] - 1}")
+
+
+def of(name):
+    """Return the words that say whose head is meant: none for a layer alone, which has no name."""
+    return f" of {name!r}" if name else ""
 
 
 def _silencer(layer, numbers):

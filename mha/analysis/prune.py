@@ -9,7 +9,7 @@ import copy
 from collections import Counter
 from itertools import chain
 
-from mha.analysis.ablation import chosen_heads, listed
+from mha.analysis.ablation import chosen_heads, listed, of
 from mha.analysis.cores import attention_layers
 from mha.integers import count, integers
 from mha.nn.heads import MultiHeadAttention
@@ -44,7 +44,7 @@ def remove_heads(model, heads) -> Surgery:
         left = [number for number, one in enumerate(layer.head_ids) if one not in numbers]
         if not left:
             raise ValueError(
-                f"heads holds all {layer.num_heads} heads of {name!r}: expected one to be left; without_heads silences "
+                f"heads holds all {layer.num_heads} heads{of(name)}: expected one to be left; without_heads silences "
                 "all of them"
             )
         changes += kept_heads(layer, left, tied=_shared(layer, layers))
