@@ -1,5 +1,6 @@
 """Where queries and keys stand: answered once a call, for the mask and for the position scheme alike."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ def places(mask, q, k, positions=None, context_positions=None, *, same=False):
     if positions is None:
         start = masks.query_start(mask, n_q, n_k)
         if isinstance(start, np.ndarray | torch.Tensor):  # else one number, symbolic where torch exports
+            mask.check(n_q, n_k, math.prod(batch), q.shape[-3])
             start = start if isinstance(start, torch.Tensor) else torch.from_numpy(np.array(start))
             start = start.to(q.device).reshape(*batch, 1)
         first = 0 if context_positions is None else _first("context_positions", keys)

@@ -65,6 +65,23 @@ def test_chunks_equal_the_whole(module, mask):
         assert_equal(module(x[:, start:stop], x, mask=mask, **moved), whole[:, start:stop], **CLOSE, label="moved")
 
 
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (masks.lengths([4]), "lengths has 1 entries and the batch has 3"),
+        (masks.causal & masks.lengths([4, 3]), "lengths has 2 entries and the batch has 3"),
+        (
+            masks.key_padding([[True] * 4 + [False] * 3]),
+            r"key_padding has shape \(1, 7\): expected \(b, j\) = \(3, 7\)",
+        ),
+    ],
+    ids=["one", "two", "key_padding"],
+)
+def test_a_mask_of_another_batch_is_named(module, mask, message):
+    with pytest.raises(ValueError, match=message):
+        module(draw(BATCH, N, D_MODEL), mask=mask)
+
+
 def test_each_sample_at_its_own_step(module):
     x, steps = draw(BATCH, N, D_MODEL), torch.tensor([[4], [0], [6]])
     whole = module(x, mask=masks.causal)
