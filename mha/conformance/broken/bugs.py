@@ -171,7 +171,7 @@ class NanCoveredUp(Decoder):
         scores = q @ k.mT / q.shape[-1] ** 0.5
         if mask is not None:
             scores = scores + torch.where(mask, 0.0, -torch.inf)
-        return scores.softmax(-1).nan_to_num() @ v  # empty rows set apart before the softmax
+        return scores.softmax(-1).nan_to_num() @ v  # set empty rows apart first
 
 
 class LowestNumber(Decoder):
