@@ -12,7 +12,7 @@ from mha import masks
 from mha.integers import count
 from mha.models.decoder import Decoder
 from mha.models.naming import check_tied, renamed
-from mha.models.start import draw_weights
+from mha.models.start import check_counts, draw_weights
 from mha.models.tokens import check_caches, check_tokens
 from mha.nn import checks
 from mha.nn.block import EncoderBlock
@@ -84,6 +84,7 @@ class Hybrid(Decoder):
 
     def __init__(self, config: HybridConfig):
         super().__init__()
+        check_counts(config, "vocab_size", "d_model")
         check_pattern(config)
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.d_model)
@@ -100,7 +101,7 @@ class Hybrid(Decoder):
         return EncoderBlock(*sizes, norm="rms", norm_eps=config.norm_eps, bias=False, **options)
 
     def reset_parameters(self):
-        """Draw weights as GPT-2 does; steps, decays and convolutions start as those of Mamba-2."""
+        """Draw weights as GPT-2 does; steps, decays and convolutions stay as `Mamba2` has drawn them."""
         draw_weights(self)
         for name, part in self.named_modules():
             if name.endswith((".out_proj", ".down")):
@@ -137,13 +138,15 @@ class Hybrid(Decoder):
 
 def check_pattern(config):
     """Raise unless a model can be built from the pattern of its blocks."""
+    if not isinstance(config.pattern, str | list | tuple):
+        raise TypeError(f"pattern is {config.pattern!r}: expected a string such as 'MMAM', or its letters")
     count("length of pattern", len(config.pattern), least=1)
     for letter in config.pattern:
         if letter not in ("A", "M"):
             raise ValueError(
                 f"pattern has {letter!r}: expected letters A, a block that attends, and M, one with a state"
             )
-    if config.position not in POSITIONS:
+    if config.position not in tuple(POSITIONS):
         raise ValueError(f"position is {config.position!r}: expected one of {', '.join(map(repr, POSITIONS))}")
     if config.d_mlp is None and "A" in config.pattern:
         raise ValueError(

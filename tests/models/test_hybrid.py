@@ -143,11 +143,18 @@ def test_capture_sees_the_layers_that_attend():
         ({"pattern": ""}, "length of pattern is 0: expected at least 1"),
         ({"pattern": "MA"}, "d_mlp is None and pattern is 'MA'"),
         ({"position": "learned"}, "position is 'learned': expected one of 'none', 'rotary', 'alibi'"),
+        ({"position": []}, r"position is \[\]: expected one of"),
+        ({"vocab_size": 0}, "vocab_size is 0: expected at least 1"),
     ],
 )
 def test_what_cannot_be_built_is_named(changes, words):
     with pytest.raises(ValueError, match=words):
         Hybrid(with_(**changes))
+
+
+def test_a_pattern_is_of_letters():
+    with pytest.raises(TypeError, match="pattern is None: expected a string such as 'MMAM', or its letters"):
+        Hybrid(with_(pattern=None))
 
 
 def test_misuse_is_named():

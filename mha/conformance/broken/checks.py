@@ -10,7 +10,10 @@ import torch
 
 @torch.no_grad()
 def future_error(model, tokens):
-    """Change the last token: how far do the logits before it move?"""
+    """Change the last token to the next number: how far do the logits before it move?
+
+    There are at least two tokens, and the last of a text is not the highest of the vocabulary.
+    """
     other = tokens.clone()
     other[:, -1] += 1
     return float((model(tokens)[0] - model(other)[0])[:, :-1].abs().max())

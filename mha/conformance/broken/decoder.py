@@ -1,4 +1,7 @@
-"""A decoder in small steps, each a method, so that a bug is one step replaced. What it does is right."""
+"""A decoder in small steps, each a method, so that a bug is one step replaced. What it does is right.
+
+It is meant for float32 and float64: `rotate` computes angles in the dtype of x, and half of the digits are too few.
+"""
 
 import torch
 from torch import nn

@@ -58,6 +58,8 @@ class Mamba2(nn.Module):
             setattr(self, name, count(name, size, least=1))
         shapes.check_groups(num_heads, num_groups, wording="num_groups is {} and num_heads is {}")
         layer_checks.check_flags(bias=bias)
+        if not callable(core):
+            raise TypeError(f"core is {core!r}: expected a function with the arguments of mha.nn.linear_attention")
         self.norm_eps, self.core = checks.positive("norm_eps", norm_eps), core
         made = {"device": device, "dtype": dtype}
         inner, mixed = num_heads * d_head, num_heads * d_head + 2 * num_groups * d_state
@@ -98,8 +100,9 @@ class Mamba2(nn.Module):
         if not isinstance(cache, StateCache):
             raise TypeError(f"cache is a {type(cache).__name__}: expected mha.nn.StateCache; start with StateCache()")
         layer_checks.check_input("x", x, self.in_proj)
-        if not isinstance(cache.lengths, int) and x.shape[:1] != cache.lengths.shape:
-            raise ValueError(f"x has {len(x)} samples: expected {len(cache.lengths)}, those of the cache")
+        samples = [len(rows) for rows in (*cache.rows, cache.lengths) if not isinstance(rows, int)]
+        if any(len(x) != expected for expected in samples):
+            raise ValueError(f"x has {len(x)} samples: expected {samples[0]}, those of the cache")
         padded = not isinstance(cache.lengths, int) or cache.lengths < 0
         keep = (cache.positions(x.shape[1], x.device) >= 0).expand(x.shape[:2]) if padded else None
         y, inputs, state = self._mixed(x, cache.inputs, cache.state, keep)

@@ -5,7 +5,6 @@ import torch
 from mha import shapes
 from mha.nn import checks
 from mha.nn.formula import wide
-from mha.nn.linear.chunks import FORGETS_ALL
 
 __all__ = ["decay_mask", "state_space_weights"]
 
@@ -14,11 +13,10 @@ def decay_mask(log_decay: "Float[Tensor, '*b n']") -> "Float[Tensor, '*b n n']":
     """Return L: what is left at token i of what token j wrote, e^(Σ log_decay of j < k ≤ i), and 0 for j > i."""
     checks.tensors(log_decay=log_decay)
     shapes.check_rank("log_decay", log_decay, ("length",))
-    log_decay = wide(log_decay)
-    since = log_decay.clamp(min=FORGETS_ALL[log_decay.dtype]).cumsum(-1)
-    between = since[..., :, None] - since[..., None, :]
-    later = torch.ones_like(between, dtype=torch.bool).tril()
-    return between.masked_fill(~later, -torch.inf).exp()
+    steps = wide(log_decay)[..., :, None].expand(*log_decay.shape, log_decay.shape[-1])
+    seen = torch.ones_like(steps, dtype=torch.bool).tril()
+    since = steps.masked_fill(~seen.tril(-1), 0.0).cumsum(-2)  # a difference of two sums would lose digits
+    return since.masked_fill(~seen, -torch.inf).exp()
 
 
 def state_space_weights(dt: "Float[Tensor, '*b h n']", A, B, C) -> "Float[Tensor, '*b h n n']":

@@ -176,6 +176,9 @@ def test_misuse_is_named():
         layer.step(x, nn.Cache())
     with pytest.raises(ValueError, match="x has 3 samples: expected 2, those of the cache"):
         layer.step(x, StateCache(torch.tensor([0, -1])))
+    _, cache = layer.step(x[:1], StateCache())
+    with pytest.raises(ValueError, match="x has 3 samples: expected 1, those of the cache"):
+        layer.step(x, cache)
     with pytest.raises(TypeError, match=r"x has dtype torch\.float32: expected torch\.float64"):
         layer(x.float())
     with pytest.raises(ValueError, match="2 · d_model is 28 and num_heads is 3, remainder 1"):
@@ -184,3 +187,5 @@ def test_misuse_is_named():
         Mamba2(14, 4, 5, num_groups=3)
     with pytest.raises(ValueError, match="d_state is 0: expected at least 1"):
         Mamba2(14, 4, 0)
+    with pytest.raises(TypeError, match="core is 3: expected a function with the arguments of"):
+        Mamba2(14, 4, 5, core=3)
