@@ -9,6 +9,9 @@ from mha.models.huggingface.receipt import Receipt
 
 __all__ = ["Stand", "swapped_layers"]
 
+CACHES = "cache", "past_key_values", "layer_past"  # the names of one thing in several versions
+BEHIND = "encoder_attention_mask", "cache"  # what BERT gives by place behind the context
+
 
 class Stand(nn.Module):
     """Stands where a layer of transformers stood: takes its arguments, calls `ours`, answers as it did."""
@@ -18,13 +21,14 @@ class Stand(nn.Module):
         self.ours, self.receipt = ours, receipt
         self.around = around  # what theirs does with its output: (found, input) -> output
 
-    def forward(self, hidden_states, attention_mask=None, *, position_ids=None, **others):
+    def forward(self, hidden_states, attention_mask=None, encoder_hidden_states=None, *given, **others):
         """Return (output, None); the weights are for `capture` to read."""
-        for name in ("cache", "layer_past", "encoder_hidden_states"):
+        others |= {"encoder_hidden_states": encoder_hidden_states} | dict(zip(BEHIND, given, strict=False))
+        for name in ("encoder_hidden_states", *CACHES):
             if others.get(name) is not None:
-                hint = "; call the model with use_cache=False" if name != "encoder_hidden_states" else ""
+                hint = "; call the model with use_cache=False" if name in CACHES else ""
                 raise ValueError(f"{name} is given to a {self.receipt.layer} that is swapped: expected None{hint}")
-        options = self._visible(attention_mask)
+        options, position_ids = self._visible(attention_mask), others.get("position_ids")
         if self.ours.position is not None and position_ids is not None:
             options["positions"] = position_ids[0] if len(position_ids) == 1 else position_ids
         found = self.ours(hidden_states, **options)

@@ -101,6 +101,15 @@ def test_what_it_cannot_do_is_named():
     model = made("llama")
     with swapped(model), pytest.raises(ValueError, match=r"cache is given .* LlamaAttention .*use_cache=False"):
         model(TOKENS, use_cache=True)
+    decoder = {"is_decoder": True, "add_cross_attention": True}
+    bert = redraw(transformers.BertModel(transformers.BertConfig(**SMALL, **decoder)), seed=5)
+    with swapped(bert), pytest.raises(ValueError, match="encoder_hidden_states is given to a BertAttention"):
+        bert(TOKENS, encoder_hidden_states=torch.zeros(2, 5, 18), use_cache=False)
+    with (
+        swapped(model),
+        pytest.raises(ValueError, match=r"past_key_values is given .* LlamaAttention .*use_cache=False"),
+    ):
+        model.model.layers[0].self_attn(torch.zeros(2, 7, 18).double(), past_key_values=transformers.DynamicCache())
     with pytest.raises(ValueError, match="model is a Linear without a layer to swap"), swapped(torch.nn.Linear(2, 3)):
         pass
     sizes = {"d_model": 18, "num_heads": 3, "d_kv": 6, "d_ff": 31, "num_layers": 1, "vocab_size": 41}
