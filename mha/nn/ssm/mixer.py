@@ -30,11 +30,15 @@ def gated_rms_norm(
     x: "Float[Tensor, '*b m']", gate: "Float[Tensor, '*b m']", gain=None, *, num_groups=1, eps=1e-5
 ) -> "Float[Tensor, '*b m']":
     """Multiply x by silu(gate), bring each group of coordinates to one size, then multiply by the gain."""
+    checks.tensors(x=x, gate=gate, **({} if gain is None else {"gain": gain}))
     shapes.check_shape("gate", gate, x.shape)
     shapes.check_heads(x.shape[-1], num_groups, name="the width of x")
     groups = (wide(x) * F.silu(wide(gate))).unflatten(-1, (num_groups, -1))
     normed = F.rms_norm(groups, groups.shape[-1:], eps=eps).flatten(-2).to(gate.dtype)
-    return normed if gain is None else normed * gain
+    if gain is None:
+        return normed
+    shapes.check_shape("gain", gain, x.shape[-1:])
+    return normed * gain
 
 
 class Mamba2(nn.Module):

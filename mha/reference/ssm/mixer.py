@@ -35,6 +35,9 @@ def mamba2_mixer(
     dt = softplus(step + dt_bias), A = −e^A_log. The weights w_in and w_out are (d_in, d_out).
     """
     num_heads, inner, shared = len(A_log), w_out.shape[0], num_groups * d_state
+    shapes.check_shape("w_in", w_in, (x.shape[-1], 2 * inner + 2 * shared + num_heads))
+    for name, one in {"dt_bias": dt_bias, "D": D}.items():
+        shapes.check_shape(name, one, (num_heads,))
     gate, mixed, step = np.split(shapes.float64("x", x) @ w_in, [inner, 2 * inner + 2 * shared], -1)
     mixed, _ = causal_convolution(np.swapaxes(mixed, -1, -2), w_conv, b_conv)
     mixed = np.swapaxes(mixed, -1, -2)

@@ -42,6 +42,8 @@ def prefix_states(kept: "Float[Array, '*b n s']", written: "Float[Array, '*b n s
     matter. So in each round every token joins the stretch that ends at it to the one before, of twice the length
     (Hillis and Steele, 1986).   Book: {eq}`ssm-associative`.
     """
+    shapes.check_rank("kept", kept, ("length", "width"))
+    shapes.check_shape("written", written, kept.shape)
     kept, written = shapes.float64("kept", kept), shapes.float64("written", written)
     span = 1
     while span < kept.shape[-2]:

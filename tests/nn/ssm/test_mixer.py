@@ -164,6 +164,14 @@ def test_compiles_to_one_graph():
     assert_equal(torch.compile(layer, fullgraph=True, backend="eager")(x, keep=keep), layer(x, keep=keep), atol=1e-12)
 
 
+def test_misfits_of_the_gated_norm_are_named():
+    x = torch.zeros(2, 6)
+    with pytest.raises(TypeError, match="gate is a NumPy array: expected a torch tensor"):
+        nn.gated_rms_norm(x, x.numpy())
+    with pytest.raises(ValueError, match=r"gain has shape \(1,\): expected \(6,\)"):
+        nn.gated_rms_norm(x, x, torch.ones(1))
+
+
 def test_misuse_is_named():
     layer, x = drawn(), draw()
     keep = torch.ones(3, N, dtype=torch.bool)

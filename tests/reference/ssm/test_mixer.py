@@ -58,3 +58,10 @@ def test_misfits_are_named():
         gated_rms_norm(x, x[:, :5])
     with pytest.raises(ValueError, match="the width of x is 6 and num_heads is 4"):
         gated_rms_norm(x, x, num_groups=4)
+    layer = Mamba2Mixer(Mamba2Config(**SIZES, num_hidden_layers=1, vocab_size=3), 0)
+    (w_in, *weights), options = arguments(layer)
+    x = np.zeros((2, 3, 14))
+    with pytest.raises(ValueError, match=r"w_in has shape \(14, 77\): expected \(14, 80\)"):
+        mamba2_mixer(x, w_in[:, :-3], *weights, num_groups=2, **options)
+    with pytest.raises(ValueError, match=r"dt_bias has shape \(1,\): expected \(4,\)"):
+        mamba2_mixer(x, w_in, *weights, num_groups=2, **options | {"dt_bias": np.zeros(1)})

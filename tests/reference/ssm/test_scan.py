@@ -109,3 +109,10 @@ def test_tensors_are_sent_to_the_other_floor():
         selective_scan(X, DT, A_, torch.from_numpy(B_), C_)
     with pytest.raises(TypeError, match=r"x is a torch tensor: expected a NumPy array; mha\.nn takes tensors"):
         selective_scan(*map(torch.from_numpy, (X, DT, A_, B_, C_)))
+
+
+def test_stretches_of_different_sizes_are_refused():
+    with pytest.raises(ValueError, match=r"written has shape \(4, 1\): expected \(4, 2\)"):
+        prefix_states(np.ones((4, 2)), np.ones((4, 1)))
+    with pytest.raises(ValueError, match=r"kept has shape \(4,\)"):
+        prefix_states(np.ones(4), np.ones(4))
