@@ -12,7 +12,16 @@ def attention_maps(model, tokens, **options):
     """Return the weights of every head in the pass `model(tokens, **options)`: (layers, *batch, heads, i, j)."""
     with capture(model) as seen:
         model(tokens, **options)
-    return torch.stack([call.weights for call in seen.calls])
+    return stacked(call.weights for call in seen.calls)
+
+
+def stacked(weights):
+    """Return the weights of layers (*batch, heads, i, j) as one tensor, or raise where some have fewer heads."""
+    weights = list(weights)
+    heads = [x.shape[-3] for x in weights]
+    if len(set(heads)) > 1:
+        raise ValueError(f"the layers have {heads} heads: expected as many in each; mha.analysis.capture takes any")
+    return torch.stack(weights)
 
 
 @torch.no_grad()

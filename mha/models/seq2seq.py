@@ -7,6 +7,7 @@ from torch import nn
 
 from mha import masks
 from mha.analysis.recording import capture
+from mha.models.probe import stacked
 from mha.models.start import check_counts
 from mha.models.tokens import check_caches, check_length, check_tokens, places
 from mha.nn import checks
@@ -99,7 +100,7 @@ class Seq2Seq(nn.Module):
         """Return the weights of target tokens on source tokens in this very pass: (layers, batch, heads, i, j)."""
         with capture(self) as seen:
             self(source, target, source_keep=source_keep)
-        return torch.stack([seen[block.cross_attention].weights for block in self.decoder])
+        return stacked(seen[block.cross_attention].weights for block in self.decoder)
 
     def embedded(self, tokens, table, positions):
         """Return tokens as the first block reads them: their rows of a table, scaled, with their positions."""

@@ -57,9 +57,9 @@ class Surgery:
     def undo(self):
         """Put back what was there before: the same parameters, with the bits that they had.
 
-        What was learned since is left with the parameters that go, and stays in those that were not replaced, as the
-        bias of `out_proj`. Raises ValueError if this was undone already, or
-        if something has changed the same layers since, another surgery or a conversion: undo that first.
+        What was learned since is left with the parameters that go, and stays in those that were not replaced, such as
+        the bias of `out_proj`. Raises ValueError if this was undone already, or if something has changed the same
+        layers since, another surgery or a conversion: undo that first.
         """
         if self.undone:
             raise ValueError("this surgery is undone already: expected one that stands")
