@@ -11,7 +11,8 @@ import torch
 
 from mha.analysis.cores import attention_layers, wrapped_cores
 from mha.integers import count
-from mha.nn.dot_product import attention_weights
+from mha.models.probe import stacked
+from mha.nn.dot_product import attention, attention_weights
 
 __all__ = [
     "IntegratedGradients",
@@ -97,6 +98,12 @@ def gradient_times_weights(model, tokens, score) -> "Float[Tensor, 'L b h i j']"
     seen = []
 
     def explicit(name, layer):
+        if layer.core is not attention:
+            raise ValueError(
+                f"{name!r} has another core than mha.nn.attention: expected that one, and no block of capture or "
+                "without_heads around"
+            )
+
         def core(q, k, v, *, dropout=None, **options):
             if dropout is not None:
                 raise ValueError(f"{name!r} drops weights: expected a model in evaluation mode, model.eval()")
@@ -109,7 +116,7 @@ def gradient_times_weights(model, tokens, score) -> "Float[Tensor, 'L b h i j']"
     with torch.enable_grad(), wrapped_cores(attention_layers(model, "it has no weights"), explicit):
         total = score(model(tokens)).sum()
     gradients = torch.autograd.grad(total, seen)
-    return torch.stack([(weights * slope).detach() for weights, slope in zip(seen, gradients, strict=True)])
+    return stacked((weights * slope).detach() for weights, slope in zip(seen, gradients, strict=True))
 
 
 def value_norms(call) -> "Float[Tensor, 'b h i j']":

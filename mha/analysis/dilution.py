@@ -19,8 +19,10 @@ def needle_weight(n: int, margin: float, spread: float = 0.0) -> float:
     The other n − 1 scores are spread around their mean, so one of them counts exp(spread² / 2) on average. For many
     keys that is what they count together, as long as spread < √(2 ln n); beyond, a few of them decide.
     """
-    others = _checked(n, spread) - 1
-    return 1 / (1 + others * math.exp(spread**2 / 2 - margin))
+    if _checked(n, spread) == 1:
+        return 1.0
+    ahead = margin - spread**2 / 2 - math.log(n - 1)  # of all others together, in nats
+    return 1 / (1 + math.exp(-ahead)) if ahead > 0 else math.exp(ahead) / (1 + math.exp(ahead))
 
 
 def needle_margin(n: int, share: float = 0.5, spread: float = 0.0) -> float:

@@ -55,7 +55,7 @@ def mask_gradients(model, losses) -> np.ndarray:
     scores = np.full(_shape(model), np.nan)
     for row, (name, layer) in zip(scores, layers.items(), strict=True):
         by_example = sum((next(slopes) for _ in factors[name]), torch.zeros(len(each), layer.num_heads, 1, 1))
-        row[list(layer.head_ids)] = by_example.abs().double().mean(0).flatten().numpy()
+        row[list(layer.head_ids)] = by_example.abs().double().mean(0).flatten().cpu().numpy()
     return scores
 
 
@@ -118,7 +118,7 @@ def weight_norms(model) -> np.ndarray:
         w_o = layer.out_proj.weight.detach().double().unflatten(1, (-1, layer.d_head))  # (d_model, heads, d_head)
         values = torch.einsum("gxm, gym -> gxy", w_v, w_v)[list(layer.key_heads)]  # small products are all it takes
         written = torch.einsum("mhx, mhy -> hxy", w_o, w_o)
-        row[list(layer.head_ids)] = (values * written).sum((-1, -2)).sqrt().numpy()
+        row[list(layer.head_ids)] = (values * written).sum((-1, -2)).sqrt().cpu().numpy()
     return scores
 
 

@@ -120,6 +120,7 @@ def patching_effects(model, clean, corrupted, score, *, positions=None, normalis
     """Return what each head alone restores in the corrupted pass: (layers, heads, batch).
 
     Each head in turn is given what it found in the clean pass. Not `normalised`, it is the change of the score itself.
+    Heads stand by the numbers that they had at first; those that are gone are NaN.
     """
     layers = attention_layers(model, "it has no heads")
     with capture(model, detach=True) as recording:
@@ -131,7 +132,11 @@ def patching_effects(model, clean, corrupted, score, *, positions=None, normalis
             patched = score(model(corrupted))
         return restored(patched, ends, start) if normalised else patched - start
 
-    found = [[effect(name, head) for head in layer.head_ids] for name, layer in layers.items()]
+    built = max(layer.built_with[0] for layer in layers.values())
+    found = [[torch.full_like(start, torch.nan) for _ in range(built)] for _ in layers]
+    for row, (name, layer) in zip(found, layers.items(), strict=True):
+        for head in layer.head_ids:
+            row[head] = effect(name, head)
     return torch.stack([torch.stack(heads) for heads in found])
 
 

@@ -112,6 +112,8 @@ def _checked(features, labels):
     features, labels = np.asarray(features, np.float64), np.asarray(labels)
     if features.ndim != 2:
         raise ValueError(f"features has shape {features.shape}: expected (tokens, width)")
+    if not np.isfinite(features).all():
+        raise ValueError("features holds a NaN or an infinity: expected finite numbers")
     _check_lengths(features=features, labels=labels)
     return features, labels
 

@@ -64,7 +64,7 @@ def linear_cka(x: "Float[Array, 'n d']", y: "Float[Array, 'n e']") -> float:
     x, y = (_vectors(name, value, 2) for name, value in (("x", x), ("y", y)))
     if len(x) != len(y):
         raise ValueError(f"x has {len(x)} vectors and y {len(y)}: expected those of the same tokens")
-    x, y = (value - value.mean(0) for value in (x, y))
+    x, y = map(_centred, (x, y))
     sizes = np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y)
     return float(np.linalg.norm(x.T @ y) ** 2 / sizes) if sizes > 0 else 0.0
 
@@ -140,10 +140,16 @@ def _vectors(name, value, ndim):
     return value
 
 
+def _centred(x):
+    """Return vectors without their mean; what is left of equal ones is rounding, and counts as nothing."""
+    centred = x - x.mean(0)
+    return centred * (np.linalg.norm(centred) > 1e-12 * np.linalg.norm(x))
+
+
 def _kernels(name, outputs):
     """Return the centred products of the vectors of each head, as one vector of length 1: (heads, n · n)."""
     outputs = _vectors(name, outputs, 3)
-    outputs = outputs - outputs.mean(1, keepdims=True)
+    outputs = np.stack([_centred(head) for head in outputs])
     kernels = (outputs @ outputs.mT).reshape(len(outputs), -1)
     sizes = np.linalg.norm(kernels, axis=-1, keepdims=True)
     return kernels / np.where(sizes == 0, 1.0, sizes)

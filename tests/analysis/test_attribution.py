@@ -7,7 +7,7 @@ import torch
 from compare import assert_equal
 from exact import redraw
 from mha import masks
-from mha.analysis import capture
+from mha.analysis import capture, remove_heads, without_heads
 from mha.analysis.attribution import (
     gradient_times_input,
     gradient_times_weights,
@@ -178,3 +178,19 @@ def test_a_gate_is_refused():
         module(draw(2, 5, 12))
     with pytest.raises(ValueError, match="has a gate, which changes what is written at each query"):
         value_norms(seen.calls[0])
+
+
+def test_heads_that_are_silent_are_not_overlooked(llama):
+    with without_heads(llama, {(1, 2)}), pytest.raises(ValueError, match=r"'blocks.1.attention' has another core than"):
+        gradient_times_weights(llama, TOKENS, last)
+    gradient_times_weights(llama, TOKENS, last)
+
+
+def test_weights_of_pruned_layers(llama):
+    heads = {(0, 1), (1, 4), (2, 2)}
+    maps = gradient_times_weights(llama, TOKENS, last)
+    remove_heads(llama, {(2, 2)})
+    with pytest.raises(ValueError, match=r"the layers have \[6, 6, 5\] heads: expected as many in each"):
+        gradient_times_weights(llama, TOKENS, last)
+    remove_heads(llama, heads - {(2, 2)})
+    assert gradient_times_weights(llama, TOKENS, last).shape == (3, 2, 5, *maps.shape[-2:])

@@ -82,3 +82,8 @@ def test_what_makes_no_sense_is_refused(call, message):
 def test_a_number_of_keys_is_an_integer():
     with pytest.raises(TypeError, match=r"n is 5\.0"):
         needle_weight(5.0, 1.0)
+
+
+def test_margins_and_spreads_that_overflow_an_exponential():
+    assert needle_weight(10, -1000.0) == needle_weight(10, 0.0, 100.0) == 0.0
+    assert needle_weight(10, 1000.0) == needle_weight(1, -1000.0) == 1.0

@@ -6,7 +6,7 @@ import torch
 from compare import assert_equal
 from exact import redraw
 from mha import masks
-from mha.analysis import capture, without_heads
+from mha.analysis import capture, permute_heads, remove_heads, without_heads
 from mha.analysis.patching import (
     leave_one_out,
     patched_heads,
@@ -171,3 +171,18 @@ def test_what_is_refused(llama):
     ):
         with pytest.raises(ValueError, match=message), block:
             pass
+
+
+def test_heads_that_are_gone_have_no_effect(llama):
+    whole = patching_effects(llama, CLEAN, CORRUPTED, last, normalised=False)
+    remove_heads(llama, {(2, 1), (2, 4)})
+    permute_heads(llama.blocks[2].attention, [5, 0, 3, 2])
+    found = patching_effects(llama, CLEAN, CORRUPTED, last, normalised=False)
+    assert found.shape == whole.shape
+    gone = found.isnan().all(-1)
+    assert gone.nonzero().tolist() == [[2, 1], [2, 4]]
+    start = last(llama(CORRUPTED)).detach()
+    with capture(llama) as clean:
+        llama(CLEAN)
+    with patched_heads(llama, {(2, 5)}, clean):
+        assert_equal(found[2, 5], (last(llama(CORRUPTED)) - start).detach(), rtol=1e-12, atol=1e-14)

@@ -102,3 +102,11 @@ def test_the_two_splits():
 def test_what_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_features_that_are_no_numbers_are_refused(value):
+    features = np.ones((5, 2))
+    features[3, 1] = value
+    with pytest.raises(ValueError, match="features holds a NaN or an infinity: expected finite numbers"):
+        fit_probe(features, np.arange(5))

@@ -139,6 +139,14 @@ def test_all_outputs():
     assert_equal(np.delete(output_similarities(x).diagonal(), 2), np.ones(H - 1), atol=64 * rounding.EPS)
 
 
+@pytest.mark.parametrize("value", [0.1, 0.3, 1e5 / 3])
+def test_a_head_that_says_the_same_of_every_token_is_like_none(value):
+    """The mean of equal numbers may be off by rounding; what that leaves is no direction."""
+    same, other = np.full((7, 3), value), np.random.default_rng(0).normal(size=(7, 3))
+    assert linear_cka(same, same) == linear_cka(same, other) == 0
+    assert_equal(output_similarities(np.stack([same, other])), [[0.0, 0.0], [0.0, 1.0]], atol=1e-12)
+
+
 def test_few_tokens_make_strangers_look_alike():
     rng = np.random.default_rng(3)
     few, many = (linear_cka(*rng.normal(size=(2, n, 20))) for n in (10, 2000))
