@@ -72,7 +72,7 @@ def test_numbers_are_what_the_model_says():
 def test_alt_says_settings_and_finding():
     told = Prune(silenced=1).alt()
     assert told.startswith("The next token of SmolLM2 with some of its heads switched off")
-    assert "without 26.0, “␣are” has" in told
+    assert "with 26.0 off, “␣are” has" in told
     assert "with no head off" in Prune().alt()
 
 
