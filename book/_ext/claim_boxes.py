@@ -14,6 +14,7 @@ from docutils import nodes
 from optional_links import optional_link
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
@@ -55,8 +56,11 @@ def line(kind: str, *parts: nodes.Node) -> nodes.paragraph:
 
 def box(record: Record, link: nodes.Node, place: nodes.Node, ids: list[str]) -> nodes.container:
     """The claim, in both languages, with its verdict, its number and its explanation."""
-    slug = record["verdict"].replace(",", "").replace(" ", "-")
-    verdict = nodes.inline("", template("site.claims.verdicts")[slug], classes=["verdict", slug])
+    slug, known = record["verdict"].replace(",", "").replace(" ", "-"), template("site.claims.verdicts")
+    if slug not in known:
+        expected = ", ".join(known.values())
+        raise ExtensionError(f"claim {record['id']}: verdict is {record['verdict']!r}: expected one of {expected}")
+    verdict = nodes.inline("", known[slug], classes=["verdict", slug])
     head = nodes.container("", line("claim-id", link), line("claim-verdict", verdict), classes=["claim-head"])
     claim = nodes.container("", head, paragraph(record["claim"], place, "claim-text"), classes=["claim", slug], ids=ids)
     for section, sentence in record["claim_ja"].items():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sphinx.errors import ExtensionError
 
 import claims
 
@@ -91,6 +92,13 @@ def test_box_and_ledger_link_to_each_other(build):
 )
 def test_a_fault_warns(build, fault, warning):
     assert warning in build(BOOK | fault, ["claim_boxes"]).warnings
+
+
+def test_a_verdict_of_its_own_is_named(build):
+    ledger = LEDGER.replace("holds, with conditions", "holds in part")
+    message = "claim A-one: verdict is 'holds in part': expected one of holds, holds, with conditions, does not"
+    with pytest.raises(ExtensionError, match=message):
+        build(BOOK | {"book/claims.yml": ledger}, ["claim_boxes"])
 
 
 def test_the_tool_reads_a_notebook():
