@@ -7,6 +7,32 @@ export const percent = (share) => Math.floor(100 * share + 0.5);
 export const sum = (xs) => xs.reduce((total, x) => total + x, 0);
 export const range = (count) => Array.from({ length: count }, (_, i) => i);
 
+const PREFIXES = [
+  [1e-9, "n"],
+  [1e-6, "µ"],
+  [1e-3, "m"],
+  [1, ""],
+  [1e3, "k"],
+  [1e6, "M"],
+  [1e9, "G"],
+  [1e12, "T"],
+  [1e15, "P"],
+  [1e18, "E"],
+  [1e21, "Z"],
+];
+
+// Three digits, halves rounded upwards.
+export function digits(x) {
+  const places = x < 10 ? 2 : x < 100 ? 1 : 0;
+  return (Math.floor(x * 10 ** places + 0.5) / 10 ** places).toFixed(places);
+}
+
+// An amount with three digits and a prefix.
+export function quantity(x, unit) {
+  const [scale, prefix] = PREFIXES.findLast(([scale]) => Number(x) >= scale) ?? [1, ""];
+  return `${digits(Number(x) / scale)}\u202f${prefix}${unit}`.replace(/\u202f$/, "");
+}
+
 export function softmax(row) {
   const top = Math.max(...row);
   const powers = row.map((x) => Math.exp(x - top));

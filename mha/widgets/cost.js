@@ -1,4 +1,4 @@
-import { FAINT, canvas, choices, fill, label, mount, number, range, select, stops, tag } from "./common.js";
+import { FAINT, canvas, choices, digits, fill, label, mount, number, quantity, range, select, stops, tag } from "./common.js";
 
 const [WIDTH, HEIGHT] = [430, 384];
 const [EDGE, BREADTH, LINE] = [23, 384, 19];
@@ -15,32 +15,9 @@ const [BAR, AXIS, ROOF] = [180, 334, 240];
 const POINTS = ["step", "composed", "fused"];
 const [LOW, HIGH] = [-1, 5]; // powers of ten of the intensities that are drawn
 const TICKS = { "-1": "0.1", 0: "1", 1: "10", 2: "100", 3: "10³", 4: "10⁴", 5: "10⁵" };
-const PREFIXES = [
-  [1e-9, "n"],
-  [1e-6, "µ"],
-  [1e-3, "m"],
-  [1, ""],
-  [1e3, "k"],
-  [1e6, "M"],
-  [1e9, "G"],
-  [1e12, "T"],
-  [1e15, "P"],
-  [1e18, "E"],
-  [1e21, "Z"],
-];
 const end = { "text-anchor": "end" };
 const muted = { class: "muted" };
 const bold = { "font-weight": "700" };
-
-export function digits(x) {
-  const places = x < 10 ? 2 : x < 100 ? 1 : 0;
-  return (Math.floor(x * 10 ** places + 0.5) / 10 ** places).toFixed(places);
-}
-
-export function quantity(x, unit) {
-  const [scale, prefix] = PREFIXES.findLast(([scale]) => Number(x) >= scale) ?? [1, ""];
-  return `${digits(Number(x) / scale)}\u202f${prefix}${unit}`.replace(/\u202f$/, "");
-}
 
 const largest = (options, limit) => options.findLast((option) => option <= limit) ?? options[0];
 const divisors = (heads) => range(heads).map((i) => i + 1).filter((g) => heads % g === 0);

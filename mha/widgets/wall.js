@@ -1,4 +1,4 @@
-import { canvas, choices, fill, label, mount, number, range, select, stops, tag } from "./common.js";
+import { canvas, choices, digits, fill, label, mount, number, quantity, range, select, stops, tag } from "./common.js";
 
 const [WIDTH, HEIGHT] = [430, 424];
 const [EDGE, BREADTH, LINE] = [23, 384, 19];
@@ -9,30 +9,7 @@ const TICKS = { 8: "100 MB", 10: "10 GB", 12: "1 TB", 14: "100 TB", 16: "10 PB" 
 const REMEDIES = ["stored", "fused", "window", "linear"];
 const FARTHEST = 2 ** 40;
 const ITEMSIZE = 2;
-const PREFIXES = [
-  [1e-9, "n"],
-  [1e-6, "µ"],
-  [1e-3, "m"],
-  [1, ""],
-  [1e3, "k"],
-  [1e6, "M"],
-  [1e9, "G"],
-  [1e12, "T"],
-  [1e15, "P"],
-  [1e18, "E"],
-  [1e21, "Z"],
-];
 const muted = { class: "muted" };
-
-function digits(x) {
-  const places = x < 10 ? 2 : x < 100 ? 1 : 0;
-  return (Math.floor(x * 10 ** places + 0.5) / 10 ** places).toFixed(places);
-}
-
-function quantity(x, unit) {
-  const [scale, prefix] = PREFIXES.findLast(([scale]) => x >= scale) ?? [1, ""];
-  return `${digits(x / scale)}\u202f${prefix}${unit}`.replace(/\u202f$/, "");
-}
 
 const seen = ({ window }, remedy, n) => (remedy === "window" ? Math.min(n, window) : n);
 
