@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from browser.visit import picture, served, still_controls, visit
+from browser.visit import move_one, picture, served, still_controls, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.book]
 
@@ -83,6 +83,6 @@ def test_page_from_a_folder(browser, name):
         assert typeset(page) == []
         for live in page.locator(".mha-live").all():
             before = picture(live)
-            live.locator(".mha-slider input:enabled").first.press("ArrowLeft")
+            move_one(live)
             assert picture(live) != before
         assert (seen.outside, seen.errors) == ([], [])

@@ -70,12 +70,15 @@ def picture(live):
     return live.locator("svg").evaluate(PICTURE)
 
 
+CONTROLS = "fieldset, .mha-slider, .mha-toggle, .mha-select"
+
+
 def still_controls(live):
     """Move every control of a widget by keyboard and by mouse; return those that left the picture as it was."""
     first = picture(live)
     still = []
     for by in ("keyboard", "mouse"):
-        for control in live.locator("fieldset, .mha-slider, .mha-toggle, .mha-select").all():
+        for control in live.locator(CONTROLS).all():
             name = control.locator("legend, span").first.inner_text()
             enable(live, control)
             before = picture(live)
@@ -88,8 +91,17 @@ def still_controls(live):
     return still
 
 
+KIND = "c => !c.matches('fieldset') ? c.className : c.querySelector('[type=checkbox]') ? 'boxes' : 'choices'"
+
+
 def kind_of(control):
-    return control.evaluate("c => c.matches('fieldset') ? 'choices' : c.className")
+    return control.evaluate(KIND)
+
+
+def move_one(live):
+    """Move the first control that can be moved, by keyboard."""
+    control = next(one for one in live.locator(CONTROLS).all() if one.locator("input, select").first.is_enabled())
+    MOVES[kind_of(control), "keyboard"](control)
 
 
 def enable(live, control):
@@ -119,12 +131,15 @@ def slide_by_mouse(control):
 
 def select_by_mouse(control):
     """Chromium draws the open list outside the page, so the choice itself is made by name."""
-    control.locator("select").click()
-    control.locator("select").select_option(index=1)
+    inner = control.locator("select")
+    inner.click()
+    inner.select_option(index=1 - min(inner.evaluate("s => s.selectedIndex"), 1))
 
 
 MOVES = {
     ("choices", "keyboard"): lambda control: press(control.locator("input:checked"), "ArrowRight"),
+    ("boxes", "keyboard"): lambda control: press(control.locator("input").first, "Space"),
+    ("boxes", "mouse"): lambda control: control.locator(".mha-chip").last.click(),
     ("choices", "mouse"): lambda control: control.locator(".mha-chip:not(:has(:checked))").first.click(),
     ("mha-slider", "keyboard"): slide_by_keyboard,
     ("mha-slider", "mouse"): slide_by_mouse,
