@@ -41,7 +41,7 @@ def largest_weight(n: int, spread: float) -> float:
     From n = 64 on, within a tenth of the median of draws, for spreads up to 4. Its two phases, on either side of
     spread = √(2 ln n), are those of the random energy model (Derrida 1981).
     """
-    n = _checked(n, spread)
+    n = _checked(n, spread, most=30)
     if n == 1:
         return 1.0
     top = NORMAL.inv_cdf(0.5 ** (1 / n))
@@ -49,10 +49,10 @@ def largest_weight(n: int, spread: float) -> float:
     return 1 / (1 + (n - 1) * one * math.exp(-spread * top))
 
 
-def _checked(n, spread):
+def _checked(n, spread, most=1000):
     n = integer("n", n)
-    if n < 1:
-        raise ValueError(f"n is {n}: expected at least 1 key")
-    if not 0 <= spread < math.inf:
-        raise ValueError(f"spread is {spread}: expected a finite number, 0 or more")
+    if not 1 <= n <= 10**15:
+        raise ValueError(f"n is {n}: expected 1 to 10¹⁵ keys")
+    if not 0 <= spread <= most:
+        raise ValueError(f"spread is {spread}: expected 0 to {most} nats")
     return n

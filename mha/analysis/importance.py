@@ -30,11 +30,13 @@ def ablation_effects(model, loss, heads=None) -> np.ndarray:
     """
     effects = np.full(_shape(model), np.nan)
     pairs = _heads(model) if heads is None else list(heads)
+    names = list(attention_layers(model, "it has no heads"))
     with torch.no_grad():
         whole = float(loss(model))
         for layer, head in pairs:
+            row = names.index(layer) if layer in names else layer
             with without_heads(model, {(layer, head)}):
-                effects[layer, head] = float(loss(model)) - whole
+                effects[row, head] = float(loss(model)) - whole
     return effects
 
 

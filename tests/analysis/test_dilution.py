@@ -64,11 +64,18 @@ def test_a_fixed_spread_is_diluted_and_a_spread_that_grows_is_not():
     assert grown[-1] > grown[0]
 
 
+def test_the_widest_and_the_longest_are_weights():
+    assert 0 < largest_weight(10**15, 30.0) <= 1
+    assert 0 < largest_weight(2, 30.0) <= 1
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: needle_weight(0, 1.0), "n is 0: expected at least 1 key"),
-        (lambda: largest_weight(5, -1.0), "spread is -1.0: expected a finite number, 0 or more"),
+        (lambda: needle_weight(0, 1.0), "n is 0: expected 1 to 10¹⁵ keys"),
+        (lambda: largest_weight(10**17, 1.0), "n is 100000000000000000: expected 1 to 10¹⁵ keys"),
+        (lambda: largest_weight(5, -1.0), "spread is -1.0: expected 0 to 30 nats"),
+        (lambda: largest_weight(5, 38.0), "spread is 38.0: expected 0 to 30 nats"),
         (lambda: largest_weight(5, math.nan), "spread is nan"),
         (lambda: needle_margin(1), "n is 1: expected at least 2"),
         (lambda: needle_margin(5, share=1), "share is 1: expected a number between 0 and 1"),

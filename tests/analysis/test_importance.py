@@ -23,6 +23,7 @@ from mha.analysis import (
     weight_norms,
     without_heads,
 )
+from mha.analysis.cores import attention_layers
 from mha.models.gpt import GPT, GPTConfig
 from mha.models.llama import Llama, LlamaConfig
 from mha.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -94,6 +95,8 @@ def test_ablation_effects_one_by_one(model):
         with without_heads(model, {pair}), torch.no_grad():
             assert_equal(effects[pair], float(mean_loss(model)) - whole, rtol=1e-9)
     assert np.isnan(effects).sum() == effects.size - 2
+    by_name = {([*attention_layers(model, "")][layer], head) for layer, head in heads}
+    assert_equal(ablation_effects(model, mean_loss, by_name), effects, rtol=1e-12, label="layers by name")
 
 
 def with_factors(model, factors, tokens):
